@@ -1,0 +1,4 @@
+//! The queues. Generic over what they carry: they know no task and dereference nothing.
+
+pub mod forks;
+pub mod local;

@@ -1,0 +1,3 @@
+//! Spawned tasks.
+
+pub mod state;

@@ -96,7 +96,9 @@ impl ScopeLatch {
             latch.word.store(0, Relaxed);
         }
         debug_assert!(waiter.is_some(), "registered without a waiter");
-        if let Some(waiter) = waiter {
+        if let Some(waiter) = waiter
+            && !planted("scope_no_wake")
+        {
             waiter.unpark();
         }
     }
@@ -195,7 +197,7 @@ impl ForkLatch {
             latch.word.fetch_or(0, Relaxed);
         }
         // `latch` may dangle from here on. A waiter is owned, and outlives it.
-        if old != Self::PENDING {
+        if old != Self::PENDING && !planted("fork_no_wake") {
             Self::wake(old);
         }
     }

@@ -118,6 +118,10 @@ impl Parker {
         if self.word.value.load(Relaxed) != NOTIFIED {
             return false;
         }
+        if planted("park_store") {
+            self.word.value.store(EMPTY, Relaxed);
+            return true;
+        }
         // PK3: a swap, because a second unparker may be between; its Release counts as well.
         self.word.value.swap(EMPTY, ord("PK3", Acquire)) == NOTIFIED
     }
@@ -150,7 +154,7 @@ impl Parker {
     pub fn deliver(&self) -> Due {
         // PK1: what the caller did before is visible to the owner once it has used the token up.
         match self.word.value.swap(NOTIFIED, ord("PK1", Release)) {
-            PARKED_FUTEX => Due::FutexWake,
+            PARKED_FUTEX if !planted("park_no_call") => Due::FutexWake,
             PARKED_RING => Due::RingWake,
             _ => Due::Nothing,
         }

@@ -162,7 +162,7 @@ impl TaskState {
         // Relaxed: the closure came with the pointer through the queue, and an abort hands nothing over.
         let old = Word(self.word.fetch_or(Word::RUNNING, Relaxed));
         debug_assert!(!old.running() && !old.done(), "started twice: {old:?}");
-        if old.cancelled() {
+        if old.cancelled() && !planted("state_deaf_start") {
             Start::Cancelled
         } else {
             Start::Run
@@ -204,7 +204,12 @@ impl TaskState {
         // SAFETY: `register` put the address there (TS3 pairs with the caller's Acquire), and the read-modify-write
         // that returned `old` made it ours: all others leave the waiter alone once it is gone or DONE is set.
         let waiter = unsafe { Waiter::from_address(old.waiter()) };
-        waiter.unpark();
+        if planted("state_wake_leak") {
+            let _ = waiter.clone().into_address();
+        }
+        if !planted("state_no_wake") {
+            waiter.unpark();
+        }
     }
 
     // Handle.

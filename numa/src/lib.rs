@@ -1,1 +1,28 @@
-//! Placeholder of the first commit.
+#![doc = include_str!("../README.md")]
+#![deny(unsafe_code)]
+
+mod assemble;
+mod bind;
+mod cpuset;
+mod facts;
+mod ids;
+mod list;
+mod order;
+mod parse;
+mod placement;
+pub mod spec;
+mod sys;
+mod sysfs;
+mod topology;
+mod uniform;
+
+pub use bind::{bind_current_thread, current_affinity, current_cpu, current_node};
+pub use cpuset::CpuSet;
+pub use facts::{FileRead, Note, ReadOutcome, Source};
+pub use ids::{CpuId, NodeId};
+pub use list::ListError;
+pub use parse::ParsePlacementError;
+pub use placement::{Pin, Placement, PlacementError, Seat, plan};
+pub use spec::SpecError;
+pub use sysfs::DiscoverError;
+pub use topology::{Core, Cpu, Llc, Node, Topology};

@@ -1,0 +1,2 @@
+//! The `numa` command.
+fn main() {}

@@ -1,0 +1,388 @@
+//! The `/sys` and `/proc` of a host, below any root.
+//!
+//! Rules, each earned by some real machine:
+//! * A CPU exists for us when `cpu/online` lists it; without that file, when its directory has not been emptied by offlining.
+//! * A CPU's home is the node whose `cpulist` (or `cpumap`) has it, nothing else.
+//! * Caches are told apart by which CPUs share them (`shared_cpu_list`), never by `id`, which repeats. Cores by
+//!   `thread_siblings_list`, never by `core_id`, which repeats per package.
+//! * A distance row lists the online nodes in ascending order, so column `k` is not node `k`.
+//! * Files of CPUs already placed by a sibling are not opened: discovery costs a few system calls per CPU.
+
+mod cgroup;
+mod tree;
+
+use crate::bind;
+use crate::cpuset::CpuSet;
+use crate::facts::{CacheFacts, Facts, NodeFacts, Source, TopologySource};
+use crate::ids::{CpuId, NodeId};
+use std::error::Error;
+use std::path::{Path, PathBuf};
+use std::{fmt, fs, io};
+use tree::Tree;
+
+const CPUS: &str = "sys/devices/system/cpu";
+const NODES: &str = "sys/devices/system/node";
+/// Cache directories looked at per CPU; real ones have up to six.
+const MOST_CACHES: u32 = 16;
+
+/// Why a tree tells nothing.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum DiscoverError {
+    /// The root is not a directory that can be read.
+    Root {
+        /// The root.
+        root: PathBuf,
+        /// The system's reason.
+        error: io::Error,
+    },
+    /// Nothing below the root names a CPU.
+    NoCpu {
+        /// The root.
+        root: PathBuf,
+    },
+}
+
+impl fmt::Display for DiscoverError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            DiscoverError::Root { root, error } => {
+                write!(f, "cannot read {}: {error}", root.display())
+            }
+            DiscoverError::NoCpu { root } => {
+                write!(f, "{} names no CPU", root.join(CPUS).display())
+            }
+        }
+    }
+}
+
+impl Error for DiscoverError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            DiscoverError::Root { error, .. } => Some(error),
+            DiscoverError::NoCpu { .. } => None,
+        }
+    }
+}
+
+/// The tree below one root.
+pub(crate) struct Sysfs {
+    root: PathBuf,
+}
+
+impl Sysfs {
+    pub(crate) fn new(root: &Path) -> Sysfs {
+        Sysfs {
+            root: root.to_owned(),
+        }
+    }
+}
+
+impl TopologySource for Sysfs {
+    type Error = DiscoverError;
+
+    fn facts(&self) -> Result<Facts, DiscoverError> {
+        let root_error = |error| DiscoverError::Root {
+            root: self.root.clone(),
+            error,
+        };
+        let canonical = fs::canonicalize(&self.root).map_err(root_error)?;
+        if !canonical.is_dir() {
+            return Err(root_error(io::Error::from(io::ErrorKind::NotADirectory)));
+        }
+        let mut facts = Facts::new(Source::Sysfs);
+        facts.root = Some(self.root.clone());
+        facts.live = canonical == Path::new("/");
+        let mut tree = Tree::new(&self.root);
+        online(&mut tree, &mut facts);
+        let mask = own_mask(&mut facts);
+        if facts.online.is_empty() {
+            return Err(DiscoverError::NoCpu {
+                root: self.root.clone(),
+            });
+        }
+        facts.isolated = tree
+            .cpu_list(&format!("{CPUS}/isolated"))
+            .unwrap_or_default();
+        nodes(&mut tree, &mut facts);
+        cores(&mut tree, &mut facts);
+        caches(&mut tree, &mut facts);
+        let limits = cgroup::limits(&mut tree, facts.live);
+        facts.allowed = mask.or(limits.cpus);
+        facts.mems_allowed = limits.mems;
+        facts.quota_millicpus = limits.quota_millicpus;
+        facts.reads = tree.into_reads();
+        complain(&mut facts);
+        Ok(facts)
+    }
+}
+
+/// The affinity mask of the calling thread, when this is its host. Stands in for the online list where there is none.
+fn own_mask(facts: &mut Facts) -> Option<CpuSet> {
+    if !facts.live {
+        return None;
+    }
+    match bind::current_affinity() {
+        Ok(mask) => {
+            if facts.online.is_empty() && !mask.is_empty() {
+                facts.note(
+                    CPUS,
+                    "names no CPU; the affinity mask is taken for the online CPUs",
+                );
+                facts.online = mask.clone();
+            }
+            Some(mask)
+        }
+        Err(error) => {
+            facts.note("affinity", format!("sched_getaffinity: {error}"));
+            None
+        }
+    }
+}
+
+fn online(tree: &mut Tree, facts: &mut Facts) {
+    let listed = tree
+        .cpu_list(&format!("{CPUS}/online"))
+        .filter(|cpus| !cpus.is_empty());
+    let present = tree.cpu_list(&format!("{CPUS}/present"));
+    facts.online = match listed {
+        Some(online) => online,
+        None => by_directory(tree, facts),
+    };
+    if facts.online.is_empty() {
+        facts.online = present
+            .clone()
+            .or_else(|| tree.cpu_list(&format!("{CPUS}/possible")))
+            .unwrap_or_default();
+        if !facts.online.is_empty() {
+            facts.note(
+                "online",
+                "not listed; the present or possible CPUs are taken instead",
+            );
+        }
+    }
+    facts
+        .offline
+        .extend(present.unwrap_or_default().difference(&facts.online).iter());
+}
+
+/// CPUs with a directory that does not look offline: `online` is not 0, and `topology` is there if any CPU has it.
+fn by_directory(tree: &mut Tree, facts: &mut Facts) -> CpuSet {
+    let cpus: CpuSet = tree
+        .numbered(CPUS, "cpu", CpuId::LIMIT)
+        .into_iter()
+        .map(CpuId::new)
+        .collect();
+    let described: CpuSet = cpus
+        .iter()
+        .filter(|cpu| tree.is_dir(&format!("{CPUS}/cpu{cpu}/topology")))
+        .collect();
+    let seen = if described.is_empty() {
+        &cpus
+    } else {
+        &described
+    };
+    let on: CpuSet = seen
+        .iter()
+        .filter(|cpu| tree.number(&format!("{CPUS}/cpu{cpu}/online")) != Some(0))
+        .collect();
+    if !on.is_empty() {
+        facts.note(
+            "online",
+            format!(
+                "not listed; found {} CPU directories, {} of them online",
+                cpus.len(),
+                on.len()
+            ),
+        );
+    }
+    facts.offline = cpus.difference(&on);
+    on
+}
+
+fn nodes(tree: &mut Tree, facts: &mut Facts) {
+    let listed = tree
+        .nodes(&format!("{NODES}/online"))
+        .filter(|nodes| !nodes.is_empty());
+    let listed = listed.unwrap_or_else(|| {
+        tree.numbered(NODES, "node", NodeId::LIMIT)
+            .into_iter()
+            .map(NodeId::new)
+            .collect()
+    });
+    let mut found = Vec::new();
+    for &id in &listed {
+        let path = format!("{NODES}/node{id}");
+        if !tree.is_dir(&path) {
+            facts.note(
+                format!("node {id}"),
+                "listed as online but has no directory: ignored",
+            );
+            continue;
+        }
+        let row = tree
+            .value(&format!("{path}/distance"), distances)
+            .unwrap_or_default();
+        let cpus = node_cpus(tree, &path);
+        found.push((
+            NodeFacts {
+                id,
+                cpus,
+                memory_kb: memory(tree, &path),
+                distances: Vec::new(),
+            },
+            row,
+        ));
+    }
+    let columns = columns(tree, &listed, &found);
+    let kept: Vec<NodeId> = found.iter().map(|(node, _)| node.id).collect();
+    facts.nodes = found
+        .into_iter()
+        .map(|(mut node, row)| {
+            node.distances = match &columns {
+                Some(columns) if columns.len() == row.len() => {
+                    let column = |id: &NodeId| {
+                        columns
+                            .binary_search(id)
+                            .ok()
+                            .and_then(|column| row[column])
+                    };
+                    kept.iter().map(column).collect()
+                }
+                _ => row,
+            };
+            node
+        })
+        .collect();
+}
+
+/// Which node each column of the distance rows stands for: the online ones, or where that does not fit, the possible ones.
+fn columns(
+    tree: &mut Tree,
+    listed: &[NodeId],
+    found: &[(NodeFacts, Vec<Option<u32>>)],
+) -> Option<Vec<NodeId>> {
+    let length = found
+        .iter()
+        .map(|(_, row)| row.len())
+        .max()
+        .filter(|&length| length > 0)?;
+    if length == listed.len() {
+        return Some(listed.to_vec());
+    }
+    tree.nodes(&format!("{NODES}/possible"))
+        .filter(|possible| possible.len() == length)
+}
+
+fn node_cpus(tree: &mut Tree, path: &str) -> CpuSet {
+    let said = tree
+        .cpu_list(&format!("{path}/cpulist"))
+        .or_else(|| tree.cpu_map(&format!("{path}/cpumap")));
+    said.unwrap_or_else(|| {
+        tree.numbered(path, "cpu", CpuId::LIMIT)
+            .into_iter()
+            .map(CpuId::new)
+            .collect()
+    })
+}
+
+fn distances(text: &[u8]) -> Result<Vec<Option<u32>>, String> {
+    let text = String::from_utf8_lossy(text);
+    let number = |word: &str| {
+        word.parse()
+            .map(Some)
+            .map_err(|_| format!("expected a distance, found {word:?}"))
+    };
+    text.split_ascii_whitespace().map(number).collect()
+}
+
+fn memory(tree: &mut Tree, path: &str) -> Option<u64> {
+    let text = tree.lines(&format!("{path}/meminfo"))?;
+    let (_, rest) = text.split_once("MemTotal:")?;
+    rest.split_ascii_whitespace().next()?.parse().ok()
+}
+
+fn cores(tree: &mut Tree, facts: &mut Facts) {
+    let mut left = facts.online.clone();
+    for cpu in facts.online.iter() {
+        if !left.contains(cpu) {
+            continue;
+        }
+        let path = format!("{CPUS}/cpu{cpu}/topology");
+        let siblings = tree
+            .cpu_list(&format!("{path}/thread_siblings_list"))
+            .or_else(|| tree.cpu_list(&format!("{path}/core_cpus_list")))
+            .or_else(|| tree.cpu_map(&format!("{path}/thread_siblings")))
+            .or_else(|| tree.cpu_map(&format!("{path}/core_cpus")));
+        // A list without its owner is not a list of siblings.
+        let core = siblings
+            .filter(|set| set.contains(cpu))
+            .unwrap_or_else(|| CpuSet::single(cpu))
+            .intersection(&left);
+        left = left.difference(&core);
+        facts.cores.push(core);
+    }
+}
+
+fn caches(tree: &mut Tree, facts: &mut Facts) {
+    let mut left = facts.online.clone();
+    for cpu in facts.online.iter() {
+        if !left.contains(cpu) {
+            continue;
+        }
+        let Some(mut cache) = last_level(tree, cpu) else {
+            continue;
+        };
+        cache.cpus = cache.cpus.intersection(&left);
+        left = left.difference(&cache.cpus);
+        facts.caches.push(cache);
+    }
+}
+
+/// L3 of a CPU, or its L2 where there is no L3.
+fn last_level(tree: &mut Tree, cpu: CpuId) -> Option<CacheFacts> {
+    // On nearly every host `index3` is the L3, so a look there saves reading the directory.
+    let path = format!("{CPUS}/cpu{cpu}/cache");
+    if tree.number(&format!("{path}/index3/level")) == Some(3)
+        && let Some(cpus) = sharers(tree, cpu, &format!("{path}/index3"))
+    {
+        return Some(CacheFacts { cpus, level: 3 });
+    }
+    let mut second = None;
+    for index in tree.numbered(&path, "index", MOST_CACHES) {
+        let path = format!("{path}/index{index}");
+        let level = tree.number(&format!("{path}/level"));
+        let kind = matches!(level, Some(2 | 3))
+            .then(|| tree.value(&format!("{path}/type"), |text| Ok(text.to_vec())));
+        if kind.is_none_or(|kind| kind.as_deref() == Some(b"Instruction")) {
+            continue;
+        }
+        match (level, sharers(tree, cpu, &path)) {
+            (Some(3), Some(cpus)) => return Some(CacheFacts { cpus, level: 3 }),
+            (Some(2), Some(cpus)) => second = Some(CacheFacts { cpus, level: 2 }),
+            _ => {}
+        }
+    }
+    second
+}
+
+fn sharers(tree: &mut Tree, cpu: CpuId, path: &str) -> Option<CpuSet> {
+    tree.cpu_list(&format!("{path}/shared_cpu_list"))
+        .or_else(|| tree.cpu_map(&format!("{path}/shared_cpu_map")))
+        .filter(|cpus| cpus.contains(cpu))
+}
+
+/// Files that were there and of no use become notes; missing ones are ordinary.
+fn complain(facts: &mut Facts) {
+    use crate::facts::ReadOutcome::{Ignored, Unreadable};
+    let useless = facts
+        .reads
+        .iter()
+        .filter(|read| matches!(read.outcome, Ignored(_) | Unreadable(_)));
+    let notes: Vec<(String, String)> = useless
+        .map(|read| (read.path.display().to_string(), read.outcome.to_string()))
+        .collect();
+    for (about, text) in notes {
+        facts.note(about, text);
+    }
+}

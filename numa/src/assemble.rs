@@ -146,6 +146,7 @@ fn cache_groups(facts: &mut Facts) -> Vec<Llc> {
             });
         }
     }
+    llcs.sort_by_key(|llc| llc.cpus.first());
     llcs
 }
 

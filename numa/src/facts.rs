@@ -134,6 +134,8 @@ pub(crate) struct Facts {
     pub(crate) cores: Vec<CpuSet>,
     pub(crate) isolated: CpuSet,
     pub(crate) allowed: Option<CpuSet>,
+    /// What a cpuset leaves, when known: isolated CPUs within it may be asked for although no mask has them.
+    pub(crate) cpuset: Option<CpuSet>,
     pub(crate) mems_allowed: Option<Vec<NodeId>>,
     pub(crate) quota_millicpus: Option<u64>,
     pub(crate) notes: Vec<Note>,
@@ -153,6 +155,7 @@ impl Facts {
             cores: Vec::new(),
             isolated: CpuSet::new(),
             allowed: None,
+            cpuset: None,
             mems_allowed: None,
             quota_millicpus: None,
             notes: Vec::new(),

@@ -4,8 +4,7 @@
 
 use crate::cpuset::CpuSet;
 use crate::topology::{Cpu, Topology};
-use std::cmp::Reverse;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 
 /// One CPU in line for a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,40 +15,55 @@ pub(crate) struct Candidate {
     pub(crate) rank: usize,
 }
 
-/// Cores before siblings; among equals the node with fewest workers so far, then the cache with fewest, then the lowest id.
+/// Cores before siblings; among equals the node with fewest workers so far, then its cache with fewest, then the lowest id.
 pub(crate) fn spread(topology: &Topology, cpus: &CpuSet) -> Vec<Candidate> {
-    let mut line = candidates(topology, cpus);
+    let line = candidates(topology, cpus);
     let ranks = line
         .iter()
         .map(|candidate| candidate.rank)
         .max()
         .unwrap_or(0);
-    let mut on_node = vec![0_usize; topology.nodes().len()];
-    let mut on_llc = vec![0_usize; topology.llcs().len()];
+    let mut on_node: HashMap<usize, usize> = HashMap::new();
+    let mut on_cache: HashMap<(usize, usize), usize> = HashMap::new();
     let mut order = Vec::with_capacity(line.len());
-    // Lowest index last, so that a group hands it out with `pop`.
-    line.sort_by_key(|candidate| Reverse(candidate.cpu));
     for rank in 0..=ranks {
-        let mut groups: HashMap<(usize, usize), Vec<Candidate>> = HashMap::new();
+        // Ascending input: each queue hands out its lowest CPU first.
+        let mut queues: HashMap<(usize, usize), VecDeque<Candidate>> = HashMap::new();
         for &candidate in line.iter().filter(|candidate| candidate.rank == rank) {
             let Cpu { node, llc, .. } = topology.cpus()[candidate.cpu];
-            groups.entry((node, llc)).or_default().push(candidate);
+            queues.entry((node, llc)).or_default().push_back(candidate);
         }
-        // (workers on the node, node, workers on the cache, cache): the first is where the next worker goes.
-        while let Some((node, llc)) = groups
+        // Where the next worker goes: the first (workers so far, index) of nodes, and of caches within a node.
+        let mut caches: HashMap<usize, BTreeSet<(usize, usize)>> = HashMap::new();
+        for &(node, llc) in queues.keys() {
+            caches
+                .entry(node)
+                .or_default()
+                .insert((*on_cache.entry((node, llc)).or_default(), llc));
+        }
+        let mut nodes: BTreeSet<(usize, usize)> = caches
             .keys()
-            .copied()
-            .min_by_key(|&(node, llc)| (on_node[node], node, on_llc[llc], llc))
-        {
-            let Some(group) = groups.get_mut(&(node, llc)) else {
-                break;
+            .map(|&node| (*on_node.entry(node).or_default(), node))
+            .collect();
+        while let Some((workers, node)) = nodes.pop_first() {
+            let Some(local) = caches.get_mut(&node) else {
+                continue;
             };
-            order.extend(group.pop());
-            if group.is_empty() {
-                groups.remove(&(node, llc));
+            let Some((sharers, llc)) = local.pop_first() else {
+                continue;
+            };
+            let Some(queue) = queues.get_mut(&(node, llc)) else {
+                continue;
+            };
+            order.extend(queue.pop_front());
+            on_node.insert(node, workers + 1);
+            on_cache.insert((node, llc), sharers + 1);
+            if !queue.is_empty() {
+                local.insert((sharers + 1, llc));
             }
-            on_node[node] += 1;
-            on_llc[llc] += 1;
+            if !local.is_empty() {
+                nodes.insert((workers + 1, node));
+            }
         }
     }
     order

@@ -31,7 +31,7 @@ pub enum Placement {
     Pack,
     /// [`Spread`](Placement::Spread) over the allowed CPUs of these nodes.
     Nodes(Vec<NodeId>),
-    /// Exactly these CPUs, spread order.
+    /// Exactly these CPUs, spread order. Isolated CPUs may be named although no inherited mask has them.
     Cpus(CpuSet),
     /// Homes as for [`Spread`](Placement::Spread), but no worker is bound to anything.
     Unpinned,
@@ -232,7 +232,7 @@ fn check_cpu(topology: &Topology, cpu: CpuId) -> Result<(), PlacementError> {
             online: online.clone(),
         });
     }
-    if !topology.allowed().contains(cpu) {
+    if !topology.may_ask_for(cpu) {
         return Err(PlacementError::ForbiddenCpu {
             cpu,
             allowed: topology.allowed().clone(),

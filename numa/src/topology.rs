@@ -305,6 +305,18 @@ impl Topology {
         &self.allowed
     }
 
+    /// Whether a worker may be put on this online CPU when it is asked for by number. Isolated CPUs are in nobody's inherited
+    /// mask and still are there to be asked for, as long as they are in the cpuset.
+    pub(crate) fn may_ask_for(&self, cpu: CpuId) -> bool {
+        let in_cpuset = || {
+            self.facts
+                .cpuset
+                .as_ref()
+                .is_none_or(|cpuset| cpuset.contains(cpu))
+        };
+        self.allowed.contains(cpu) || (self.isolated().contains(cpu) && in_cpuset())
+    }
+
     /// Nodes this process may allocate on, when the source says.
     #[must_use]
     pub fn mems_allowed(&self) -> Option<&[NodeId]> {

@@ -409,5 +409,6 @@ fn distances(text: Word<'_>) -> Result<Distances, Fault> {
         Ok((row.at, distances?))
     };
     let rows: Result<Vec<_>, Fault> = text.pieces(|c| c == '/').map(row).collect();
-    Ok(Distances::Rows(text.at, rows?))
+    let start = text.words().first().map_or(text.at, |word| word.at);
+    Ok(Distances::Rows(start, rows?))
 }

@@ -6,29 +6,38 @@
 use super::tree::Tree;
 use crate::cpuset::CpuSet;
 use crate::ids::NodeId;
+use crate::parse::node_list;
 
 /// `cpu.cfs_period_us` of a kernel nobody configured; also the period of a `cpu.max` that does not name one.
 const DEFAULT_PERIOD_US: i64 = 100_000;
+
+/// Longest group path followed, the kernel's `PATH_MAX`. Bounds the walk over ancestors.
+const LONGEST_PATH: usize = 4096;
+/// Most mounts of one kind asked. Real hosts have one, containers sometimes a few bind mounts of it.
+const MOST_MOUNTS: usize = 16;
 
 /// The limits found.
 #[derive(Debug, Default)]
 pub(crate) struct Limits {
     pub(crate) quota_millicpus: Option<u64>,
-    pub(crate) cpus: Option<CpuSet>,
+    /// CPUs left by the cpusets.
+    pub(crate) cpuset: Option<CpuSet>,
+    /// CPUs left by the cpusets and the mask in `/proc/self/status`.
+    pub(crate) mask: Option<CpuSet>,
     pub(crate) mems: Option<Vec<NodeId>>,
 }
 
-/// Reads the limits. On the live host the kernel answers for CPUs itself, through the affinity mask, so cpusets are left out.
-pub(crate) fn limits(tree: &mut Tree, live: bool) -> Limits {
-    let groups = Groups::read(tree);
+/// Reads the limits; `cpusets`: also those on CPUs and nodes.
+pub(crate) fn limits(tree: &mut Tree, cpusets: bool) -> Limits {
+    let groups = Groups::read(tree, cpusets);
     let mut limits = Limits {
         quota_millicpus: quota(tree, &groups),
         ..Limits::default()
     };
-    if !live {
-        cpusets(tree, &groups, &mut limits);
+    if cpusets {
+        read_cpusets(tree, &groups, &mut limits);
     }
-    status(tree, &mut limits, live);
+    status(tree, &mut limits);
     limits
 }
 
@@ -59,7 +68,7 @@ struct Groups {
 }
 
 impl Groups {
-    fn read(tree: &mut Tree) -> Groups {
+    fn read(tree: &mut Tree, cpusets: bool) -> Groups {
         let mut member = Vec::new();
         for line in tree.lines("proc/self/cgroup").unwrap_or_default().lines() {
             let mut fields = line.splitn(3, ':').skip(1);
@@ -70,7 +79,7 @@ impl Groups {
         let knows_cpuset = member
             .iter()
             .any(|(controllers, _)| has(controllers, "cpuset"));
-        let cpuset = (!knows_cpuset)
+        let cpuset = (cpusets && !knows_cpuset)
             .then(|| tree.lines("proc/self/cpuset"))
             .flatten();
         Groups {
@@ -90,7 +99,7 @@ impl Groups {
                 Kind::Bare => mount.kind == kind && controller == "cpuset",
             };
             let path = self.path(kind, controller);
-            let seen: Vec<&Mount> = self.mounts.iter().filter(fits).collect();
+            let seen: Vec<&Mount> = self.mounts.iter().filter(fits).take(MOST_MOUNTS).collect();
             let mut below: Vec<(&Mount, String)> = seen
                 .iter()
                 .filter_map(|&mount| Some((mount, beneath(&path, &mount.root)?)))
@@ -246,6 +255,9 @@ fn ancestors(point: &str, below: &str) -> Vec<String> {
     };
     let top = clean(point);
     let mut below = clean(below);
+    if below.len() > LONGEST_PATH {
+        below.clear();
+    }
     let mut directories = Vec::new();
     while !below.is_empty() {
         directories.push(format!("{top}/{below}"));
@@ -310,7 +322,7 @@ fn millicpus(quota: i64, period: i64) -> Option<u64> {
 }
 
 /// Intersects what every group on the way says; an empty file says nothing.
-fn cpusets(tree: &mut Tree, groups: &Groups, limits: &mut Limits) {
+fn read_cpusets(tree: &mut Tree, groups: &Groups, limits: &mut Limits) {
     for (kind, directory) in groups.directories("cpuset") {
         let (cpus, mems): (&[&str], &[&str]) = match kind {
             Kind::V2 => (
@@ -328,7 +340,7 @@ fn cpusets(tree: &mut Tree, groups: &Groups, limits: &mut Limits) {
                 .filter(|cpus| !cpus.is_empty())
         };
         if let Some(cpus) = cpus.iter().find_map(said) {
-            limit_cpus(limits, cpus);
+            limit_cpus(&mut limits.cpuset, &cpus);
         }
         let said = |name: &&str| {
             tree.nodes(&format!("{directory}/{name}"))
@@ -341,32 +353,29 @@ fn cpusets(tree: &mut Tree, groups: &Groups, limits: &mut Limits) {
 }
 
 /// `/proc/self/status`: the masks of the process, cpuset already in them.
-fn status(tree: &mut Tree, limits: &mut Limits, live: bool) {
+fn status(tree: &mut Tree, limits: &mut Limits) {
     let text = tree.lines("proc/self/status").unwrap_or_default();
     let field = |name: &str| {
         text.lines()
             .find_map(|line| line.strip_prefix(name))
             .map(str::trim)
     };
-    if let Some(mems) =
-        field("Mems_allowed_list:").and_then(|list| crate::parse::node_list(list.as_bytes()).ok())
+    if let Some(mems) = field("Mems_allowed_list:").and_then(|list| node_list(list.as_bytes()).ok())
     {
         limit_mems(limits, mems);
     }
-    let cpus = field("Cpus_allowed_list:")
-        .filter(|_| !live)
-        .and_then(|list| list.parse::<CpuSet>().ok());
+    limits.mask = limits.cpuset.clone();
+    let cpus = field("Cpus_allowed_list:").and_then(|list| list.parse::<CpuSet>().ok());
     if let Some(cpus) = cpus.filter(|cpus| !cpus.is_empty()) {
-        limit_cpus(limits, cpus);
+        limit_cpus(&mut limits.mask, &cpus);
     }
 }
 
-fn limit_cpus(limits: &mut Limits, cpus: CpuSet) {
-    limits.cpus = Some(
-        limits
-            .cpus
-            .take()
-            .map_or_else(|| cpus.clone(), |before| before.intersection(&cpus)),
+fn limit_cpus(limit: &mut Option<CpuSet>, cpus: &CpuSet) {
+    *limit = Some(
+        limit
+            .as_ref()
+            .map_or_else(|| cpus.clone(), |before| before.intersection(cpus)),
     );
 }
 

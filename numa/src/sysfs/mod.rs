@@ -13,9 +13,11 @@ mod tree;
 
 use crate::bind;
 use crate::cpuset::CpuSet;
-use crate::facts::{CacheFacts, Facts, NodeFacts, Source, TopologySource};
+use crate::facts::{CacheFacts, Facts, NodeFacts, Note, ReadOutcome, Source, TopologySource};
 use crate::ids::{CpuId, NodeId};
+use std::collections::BTreeMap;
 use std::error::Error;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::{fmt, fs, io};
 use tree::Tree;
@@ -107,10 +109,13 @@ impl TopologySource for Sysfs {
         nodes(&mut tree, &mut facts);
         cores(&mut tree, &mut facts);
         caches(&mut tree, &mut facts);
-        let limits = cgroup::limits(&mut tree, facts.live);
-        facts.allowed = mask.or(limits.cpus);
+        // On the live host the kernel has put the cpuset into the mask, so the files matter for isolated CPUs only.
+        let limits = cgroup::limits(&mut tree, !facts.live || !facts.isolated.is_empty());
+        facts.allowed = mask.or(limits.mask);
+        facts.cpuset = limits.cpuset;
         facts.mems_allowed = limits.mems;
         facts.quota_millicpus = limits.quota_millicpus;
+        balancing(&mut tree, &mut facts);
         facts.reads = tree.into_reads();
         complain(&mut facts);
         Ok(facts)
@@ -372,17 +377,41 @@ fn sharers(tree: &mut Tree, cpu: CpuId, path: &str) -> Option<CpuSet> {
         .filter(|cpus| cpus.contains(cpu))
 }
 
-/// Files that were there and of no use become notes; missing ones are ordinary.
-fn complain(facts: &mut Facts) {
-    use crate::facts::ReadOutcome::{Ignored, Unreadable};
-    let useless = facts
-        .reads
-        .iter()
-        .filter(|read| matches!(read.outcome, Ignored(_) | Unreadable(_)));
-    let notes: Vec<(String, String)> = useless
-        .map(|read| (read.path.display().to_string(), read.outcome.to_string()))
-        .collect();
-    for (about, text) in notes {
-        facts.note(about, text);
+fn balancing(tree: &mut Tree, facts: &mut Facts) {
+    let path = "proc/sys/kernel/numa_balancing";
+    if facts.nodes.len() > 1 && tree.number(path).is_some_and(|mode| mode != 0) {
+        facts.note(
+            path,
+            "on: the kernel may move pages away from pinned workers",
+        );
     }
+}
+
+/// Files that were there and of no use become notes, one for all files of a name with the same complaint. Missing ones are
+/// ordinary.
+fn complain(facts: &mut Facts) {
+    let mut groups: BTreeMap<(&OsStr, String), Vec<&Path>> = BTreeMap::new();
+    for read in &facts.reads {
+        if matches!(
+            read.outcome,
+            ReadOutcome::Ignored(_) | ReadOutcome::Unreadable(_)
+        ) {
+            let name = read.path.file_name().unwrap_or_default();
+            groups
+                .entry((name, read.outcome.to_string()))
+                .or_default()
+                .push(&read.path);
+        }
+    }
+    let notes: Vec<Note> = groups
+        .into_iter()
+        .map(|((_, outcome), paths)| match paths[..] {
+            [one] => Note::new(one.display().to_string(), outcome),
+            _ => Note::new(
+                format!("{} and {} more", paths[0].display(), paths.len() - 1),
+                outcome,
+            ),
+        })
+        .collect();
+    facts.notes.extend(notes);
 }

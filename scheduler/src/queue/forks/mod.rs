@@ -13,8 +13,9 @@
     reason = "one thread owns a stack of forks: a promise the compiler cannot check"
 )]
 
-use crate::sync::{Acquire, Ordering, Relaxed, Release};
-use crate::sync::{AtomicPtr, AtomicU32, AtomicU64, Line, ord, planted};
+use crate::sync::{
+    Acquire, AtomicPtr, AtomicU32, AtomicU64, Line, Ordering, Relaxed, Release, ord, planted,
+};
 use std::fmt;
 use std::marker::PhantomData;
 use std::ptr::null_mut;
@@ -83,6 +84,16 @@ pub struct Forks<T, const CAP: usize> {
     control: Line<AtomicU64>,
     tail: Line<AtomicU32>,
     slots: [AtomicPtr<T>; CAP],
+}
+
+/// A snapshot of the positions, each word read by itself.
+impl<T, const CAP: usize> fmt::Debug for Forks<T, CAP> {
+    // Relaxed: for people.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let control = Control(self.control.0.load(Relaxed));
+        let tail = self.tail.0.load(Relaxed);
+        write!(f, "{control:?} tail {tail} of {CAP}")
+    }
 }
 
 /// The owner's side of [`Forks`]. Costs nothing; stays on its thread.
@@ -177,7 +188,7 @@ impl<T, const CAP: usize> Forks<T, CAP> {
         let Some(intent) = self.announce() else {
             return false;
         };
-        let refused = !heavy();
+        let refused = !heavy() && !planted("lf_refused");
         let there =
             self.tail.0.load(ord("LF3", Acquire)) >= intent.limit() || planted("lf_no_recheck");
         let publish = (there && !refused) as u32;
@@ -190,7 +201,7 @@ impl<T, const CAP: usize> Forks<T, CAP> {
         // Relaxed, both: the barrier orders the second look at `tail` behind them, and that is the one that counts.
         let seen = Control(self.control.0.load(Relaxed));
         if seen.pending() != 0 {
-            return Some(seen);
+            return (!planted("lf_own_intent_only")).then_some(seen);
         }
         if self.tail.0.load(Relaxed) <= seen.split() {
             return None;

@@ -15,8 +15,9 @@
     reason = "one thread owns a ring: a promise the compiler cannot check"
 )]
 
-use crate::sync::{Acquire, Relaxed, Release};
-use crate::sync::{AtomicPtr, AtomicU32, AtomicU64, Line, ord, planted};
+use crate::sync::{
+    Acquire, AtomicPtr, AtomicU32, AtomicU64, Line, Ordering, Relaxed, Release, ord, planted,
+};
 use std::cell::Cell;
 use std::fmt;
 use std::marker::PhantomData;
@@ -110,6 +111,17 @@ pub struct Ring<T, const CAP: usize> {
     control: Line<AtomicU64>,
     owner: Line<OwnerLine>,
     slots: [AtomicPtr<T>; CAP],
+}
+
+/// A snapshot of the positions, each read by itself.
+impl<T, const CAP: usize> fmt::Debug for Ring<T, CAP> {
+    // Relaxed: for people.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let head = self.head.0.load(Relaxed) as u32;
+        let control = Control(self.control.0.load(Relaxed));
+        let tail = self.owner.0.tail.load(Relaxed);
+        write!(f, "head {head} {control:?} tail {tail} of {CAP}")
+    }
 }
 
 // SAFETY: all fields but `full_at` are atomics; `full_at` is reached through `Owner` only, which one thread has.
@@ -238,7 +250,7 @@ impl<T, const CAP: usize> Ring<T, CAP> {
         let Some(intent) = self.announce() else {
             return false;
         };
-        let refused = !heavy();
+        let refused = !heavy() && !planted("wq_refused");
         let split = intent.split();
         let tail = self.owner.0.tail.load(ord("WQ3", Acquire));
         // Behind `tail` the owner has taken tasks without seeing the intent; the rest of the intent still holds.
@@ -258,7 +270,7 @@ impl<T, const CAP: usize> Ring<T, CAP> {
         // Relaxed, both: the barrier orders the second look at `tail` behind them, and that is the one that counts.
         let seen = Control(self.control.0.load(Relaxed));
         if seen.pending() != 0 {
-            return Some(seen);
+            return (!planted("wq_own_intent_only")).then_some(seen);
         }
         let pending = span(seen.split(), self.owner.0.tail.load(Relaxed)).min(LONGEST_INTENT);
         let intent = seen.intent(pending);
@@ -266,7 +278,7 @@ impl<T, const CAP: usize> Ring<T, CAP> {
     }
 
     /// The only way `control` changes.
-    fn swing(&self, from: Control, to: Control, order: crate::sync::Ordering) -> bool {
+    fn swing(&self, from: Control, to: Control, order: Ordering) -> bool {
         self.control
             .0
             .compare_exchange(from.0, to.0, order, Relaxed)
@@ -280,12 +292,32 @@ impl<T, const CAP: usize> Owner<'_, T, CAP> {
     pub fn push(self, task: *mut T) -> Result<(), *mut T> {
         let own = &self.ring.owner.0;
         let tail = own.tail.load(Relaxed);
-        if tail == own.full_at.get() && self.look_for_room(tail) == 0 {
+        if tail == own.full_at.get() {
+            return self.push_if_room(tail, task);
+        }
+        self.store(tail, task);
+        Ok(())
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn push_if_room(self, tail: u32, task: *mut T) -> Result<(), *mut T> {
+        if self.look_for_room(tail) == 0 {
             return Err(task);
         }
-        self.ring.slot(tail).store(task, Relaxed);
-        own.tail.store(tail.wrapping_add(1), ord("WQ1", Release));
+        self.store(tail, task);
         Ok(())
+    }
+
+    #[inline(always)]
+    fn store(self, tail: u32, task: *mut T) {
+        self.ring.slot(tail).store(task, Relaxed);
+        let tail_after = tail.wrapping_add(1);
+        self.ring
+            .owner
+            .0
+            .tail
+            .store(tail_after, ord("WQ1", Release));
     }
 
     /// Adds tasks until `tasks` ends or the ring is full, with one store of `tail`; says how many. What does not fit stays

@@ -9,7 +9,8 @@ use scheduler::internals::task::state::{Complete, Detach, Register, Start, Statu
 use std::mem::ManuallyDrop;
 use std::time::Duration;
 
-/// A task's cell. Its memory lives as long as the model, so that a touch after [`Cell::free`] is reported and not random.
+/// A task's cell. Its memory lives as long as the model, so that a touch after [`Cell::free`] is reported and not
+/// random.
 struct Cell {
     state: ManuallyDrop<TaskState>,
     /// Leak-checked stand-ins: the closure, and the output it turns into.
@@ -128,11 +129,8 @@ impl Cell {
 
     fn check(&self) {
         // SAFETY: both sides were joined.
-        assert_eq!(
-            self.freed.with(|freed| unsafe { *freed }),
-            1,
-            "freed exactly once"
-        );
+        let freed = self.freed.with(|freed| unsafe { *freed });
+        assert_eq!(freed, 1, "freed exactly once");
     }
 }
 

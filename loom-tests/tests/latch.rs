@@ -8,8 +8,8 @@ use scheduler::internals::park::{Parker, Waiter};
 use scheduler::internals::sync::{Arc, Racy, yield_now};
 use std::mem::ManuallyDrop;
 
-/// A piece of the waiter's stack: a latch, and results that its waiter reads and then gives up. The memory lives as long
-/// as the model, so that a touch after [`Frame::leave`] is reported and not random.
+/// A piece of the waiter's stack: a latch, and results that its waiter reads and then gives up. The memory lives as
+/// long as the model, so that a touch after [`Frame::leave`] is reported and not random.
 struct Frame<L> {
     latch: ManuallyDrop<L>,
     results: [Racy<u32>; 3],

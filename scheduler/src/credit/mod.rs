@@ -125,8 +125,8 @@ impl Credits {
         }
     }
 
-    /// Any thread. Returns `count` credits that were taken. Wakes one blocked submitter per [`Credits::unit`] of them; makes
-    /// no system call if nobody is blocked, and says whether it made one.
+    /// Any thread. Returns `count` credits that were taken. Wakes one blocked submitter per [`Credits::unit`] of
+    /// them; makes no system call if nobody is blocked, and says whether it made one.
     #[inline]
     pub fn give(&self, count: u64) -> bool {
         // CR1: see CR2. One word: either this sees the blocked submitter, or that one sees the credits.

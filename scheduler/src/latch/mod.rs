@@ -14,8 +14,8 @@ pub enum Register {
     Set,
 }
 
-/// Counts the unfinished tasks of a scope. Lives on the stack of the scope's *owner*, who waits for zero and may free it
-/// as soon as it saw that. Everybody who counts is a *holder* of one count until its [`ScopeLatch::done`].
+/// Counts the unfinished tasks of a scope. Lives on the stack of the scope's *owner*, who waits for zero and may free
+/// it as soon as it saw that. Everybody who counts is a *holder* of one count until its [`ScopeLatch::done`].
 pub struct ScopeLatch {
     /// Twice the unfinished tasks, plus [`ScopeLatch::REGISTERED`].
     word: AtomicUsize,
@@ -156,8 +156,8 @@ impl ScopeLatch {
     }
 }
 
-/// One stolen fork: lives in the fork's frame on the stack of the *joiner*. The thief sets it once, as its last access to
-/// the frame; the joiner may leave the frame as soon as it saw that.
+/// One stolen fork: lives in the fork's frame on the stack of the *joiner*. The thief sets it once, as its last
+/// access to the frame; the joiner may leave the frame as soon as it saw that.
 pub struct ForkLatch {
     /// PENDING, DONE, or the address of a registered waiter.
     word: AtomicUsize,

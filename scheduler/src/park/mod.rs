@@ -5,6 +5,7 @@
 )]
 
 use crate::sync::{Acquire, Arc, FutexWord, Relaxed, Release, Wait, ord, planted};
+use std::fmt;
 use std::mem::ManuallyDrop;
 use std::time::{Duration, Instant};
 
@@ -187,10 +188,23 @@ impl Parker {
     }
 }
 
+impl fmt::Debug for Parker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Relaxed: a snapshot for people.
+        f.write_str(match self.word.value.load(Relaxed) {
+            EMPTY => "EMPTY",
+            NOTIFIED => "NOTIFIED",
+            PARKED_FUTEX => "PARKED_FUTEX",
+            PARKED_RING => "PARKED_RING",
+            _ => "corrupt",
+        })
+    }
+}
+
 /// The right to unpark one thread once.
 ///
-/// It owns a reference to the parker. So whoever takes it out of a shared word may put the token down after that word is
-/// gone: the waiter can return and free everything it waited for in between.
+/// It owns a reference to the parker. So whoever takes it out of a shared word may put the token down after that word
+/// is gone: the waiter can return and free everything it waited for in between.
 pub struct Waiter(Arc<Parker>);
 
 impl Clone for Waiter {
@@ -223,7 +237,8 @@ impl Waiter {
     /// 2. It is turned back only once.
     pub unsafe fn from_address(address: usize) -> Self {
         let parker = std::ptr::with_exposed_provenance::<Parker>(address);
-        // SAFETY: 1, 2: the pointer is of an `Arc` that was given up without being dropped, and nobody else takes it back.
+        // SAFETY: 1, 2: the pointer is of an `Arc` that was given up without being dropped, and nobody else takes it
+        // back.
         Waiter(unsafe { Arc::from_raw(parker) })
     }
 }

@@ -134,8 +134,8 @@ pub enum Register {
     Finished,
 }
 
-/// The state of one spawned task, shared by its *runner* (whoever holds the one pointer that travels through the queues)
-/// and its *handle* (one `JoinHandle`, from one thread at a time). Lives in the task's cell.
+/// The state of one spawned task, shared by its *runner* (whoever holds the one pointer that travels through the
+/// queues) and its *handle* (one `JoinHandle`, from one thread at a time). Lives in the task's cell.
 pub struct TaskState {
     word: AtomicUsize,
 }
@@ -329,7 +329,8 @@ impl TaskState {
     /// Drops a waiter that was registered by the calling side and will not be used.
     fn forget(address: usize) {
         if address != 0 {
-            // SAFETY: the caller's own registration, which its read-modify-write took out of the word (or never put in).
+            // SAFETY: the caller's own registration, which its read-modify-write took out of the word (or never put
+            // in).
             drop(unsafe { Waiter::from_address(address) });
         }
     }

@@ -49,16 +49,18 @@ impl Home {
     pub(super) unsafe fn give(home: NonNull<Home>, first: NonNull<Blank>, last: NonNull<Blank>) {
         // SAFETY: the home lives while a cell of it is out, so until the exchange below succeeds.
         let returned = unsafe { &home.as_ref().returned.0 };
-        // Relaxed: the exchange checks the value, and nothing is read through it.
-        let mut head = returned.load(Relaxed);
+        // A guess instead of a load, which would fetch the line twice: mostly the owner has collected everything.
+        let mut head = null_mut();
+        if planted("cell-give-by-store") {
+            // SAFETY: as below.
+            unsafe { link(last, returned.load(Relaxed)) };
+            return returned.store(first.as_ptr(), Release);
+        }
         loop {
             // SAFETY: the caller's alone until the exchange succeeds.
             unsafe { link(last, head) };
-            if planted("cell-give-by-store") {
-                return returned.store(first.as_ptr(), Release);
-            }
             // CH1: Release, pairs with CH2: the last use of the cells, and their links, before their next use. A
-            // failure reads nothing but the head.
+            // failure is Relaxed: nothing is read through the head.
             match returned.compare_exchange(head, first.as_ptr(), ord("CH1", Release), Relaxed) {
                 // From here on the owner may have freed the home.
                 Ok(_) => return,

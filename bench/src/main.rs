@@ -1,2 +1,76 @@
-//! Benchmarks.
+//! Benchmarks: scenarios, peers, counts. `bench/README.md` says how every number is taken.
+//!
+//! Under `--cfg loom` there is nothing here: the peers know no loom.
+#[cfg(not(loom))]
+mod alloc;
+#[cfg(not(loom))]
+mod args;
+#[cfg(not(loom))]
+mod arms;
+#[cfg(not(loom))]
+mod calib;
+#[cfg(not(loom))]
+mod check;
+#[cfg(not(loom))]
+mod compare;
+#[cfg(not(loom))]
+mod counts;
+#[cfg(not(loom))]
+mod gate;
+#[cfg(not(loom))]
+mod host;
+#[cfg(not(loom))]
+mod os;
+#[cfg(not(loom))]
+mod paths;
+#[cfg(not(loom))]
+mod run;
+#[cfg(not(loom))]
+mod scenario;
+#[cfg(not(loom))]
+mod stats;
+#[cfg(not(loom))]
+mod tree;
+
+#[cfg(loom)]
 fn main() {}
+
+/// Exit codes: 0 all is well, 1 a sample failed or a file could not be written, 2 wrong arguments.
+#[cfg(not(loom))]
+fn main() -> std::process::ExitCode {
+    use args::{Cli, Command};
+    use clap::Parser;
+    use std::process::ExitCode;
+    let cli = Cli::parse();
+    let done = match cli.command {
+        None => compare::main(&cli.compare),
+        Some(Command::Compare(options)) => compare::main(&options),
+        Some(Command::Counts(options)) => counts::main(&options),
+        Some(Command::CountChild(options)) => counts::child(&options),
+        Some(Command::GateHash) => match gate::tree_hash(paths::root()) {
+            Ok(hash) => {
+                println!("{hash}");
+                return ExitCode::SUCCESS;
+            }
+            Err(error) => {
+                eprintln!("bench: {}: {error}", paths::root().display());
+                return ExitCode::FAILURE;
+            }
+        },
+    };
+    done.unwrap_or_else(|message| {
+        eprintln!("bench: {message}");
+        ExitCode::from(2)
+    })
+}
+
+/// Writes a report, folders included.
+#[cfg(not(loom))]
+fn write_json(path: &std::path::Path, value: &serde_json::Value) -> Result<(), String> {
+    let said = |e: std::io::Error| format!("{}: {e}", path.display());
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder).map_err(said)?;
+    }
+    let text = serde_json::to_string_pretty(value).map_err(|e| e.to_string())?;
+    std::fs::write(path, text + "\n").map_err(said)
+}

@@ -1,0 +1,291 @@
+// The Go arm: a program that takes samples when told to, so that it can be interleaved with pools of another process.
+// Protocol: see bench/README.md, "Programs in other languages".
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"runtime"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+	_ "unsafe"
+)
+
+// The number of the processor (Go's worker) this goroutine is on; it stays there until procUnpin.
+//
+//go:linkname procPin runtime.procPin
+func procPin() int
+
+//go:linkname procUnpin runtime.procUnpin
+func procUnpin()
+
+const countMask = 1<<24 - 1
+
+func token(i uint64) uint64 {
+	x := (i + 1) * 0x9E3779B97F4A7C15
+	x ^= x >> 32
+	x *= 0xD6E8FEB86659FD93
+	return x&^countMask | 1
+}
+
+var sink uint64
+
+func spin(steps uint64) {
+	x := steps
+	for k := uint64(0); k < steps; k++ {
+		x = x*6364136223846793005 + 1442695040888963407
+	}
+	if x == 1 {
+		sink = x
+	}
+}
+
+var epoch = time.Now()
+
+func now() uint64 { return uint64(time.Since(epoch)) }
+
+func usage() (cpu, switches uint64) {
+	var r syscall.Rusage
+	syscall.Getrusage(syscall.RUSAGE_SELF, &r)
+	return uint64(r.Utime.Nano() + r.Stime.Nano()), uint64(r.Nvcsw + r.Nivcsw)
+}
+
+type line struct {
+	word uint64
+	_    [120]byte
+}
+
+// What the bodies of one sample share.
+type run struct {
+	_                     [128]byte
+	word                  uint64
+	_                     [120]byte
+	target                uint64
+	_                     [120]byte
+	fast, slow, slowEvery uint64
+	done                  chan struct{}
+	slots                 []uint64
+	own                   []line
+}
+
+func (r *run) hit(t uint64) {
+	if atomic.AddUint64(&r.word, t)&countMask == atomic.LoadUint64(&r.target) {
+		r.done <- struct{}{}
+	}
+}
+
+func (r *run) hitOwn(t uint64) {
+	mine := &r.own[procPin()].word
+	atomic.StoreUint64(mine, *mine+t)
+	procUnpin()
+}
+
+func (r *run) ownSum() (sum uint64) {
+	for i := range r.own {
+		sum += atomic.LoadUint64(&r.own[i].word)
+	}
+	return
+}
+
+// Looks again when half of the time that seems to be left has passed.
+func (r *run) waitOwn(tasks uint64) {
+	start := now()
+	for {
+		ran := r.ownSum() & countMask
+		if ran >= tasks {
+			return
+		}
+		left := float64(now()-start) * float64(tasks-ran) / float64(max(ran, 1)) / 2
+		time.Sleep(time.Duration(min(max(left, 20e3), 5e6)))
+	}
+}
+
+func (r *run) steps(i uint64) uint64 {
+	if r.slowEvery != 0 && i%r.slowEvery == r.slowEvery-1 {
+		return r.slow
+	}
+	return r.fast
+}
+
+func (r *run) grow(i, levels uint64, own bool) {
+	if levels > 0 {
+		for child := 4*i + 1; child < 4*i+5; child++ {
+			if own {
+				go func() { r.grow(child, levels-1, true) }()
+			} else {
+				go func() { r.grow(child, levels-1, false) }()
+			}
+		}
+	}
+	if own {
+		r.hitOwn(token(i))
+	} else {
+		r.hit(token(i))
+	}
+}
+
+type request struct {
+	kind                             string
+	tasks, submitters, levels, walks uint64
+	timed                            bool
+}
+
+func (r *run) submit(q *request, i uint64) {
+	switch {
+	case q.kind == "nested":
+		first := q.tasks/5 + 4*i
+		go func() {
+			for child := first; child < first+4; child++ {
+				t := token(child)
+				go func() {
+					_ = child
+					r.hit(t)
+				}()
+			}
+			r.hit(token(i))
+		}()
+	case q.kind == "deep":
+		go func() { r.grow(0, q.levels, false) }()
+	case q.kind == "deep_own":
+		go func() { r.grow(0, q.levels, true) }()
+	case q.timed:
+		at := now()
+		go func() {
+			spin(r.steps(i))
+			r.slots[i] = now() - at
+			r.hit(token(i))
+		}()
+	case r.fast+r.slow > 0:
+		t := token(i)
+		go func() {
+			spin(r.steps(i))
+			r.hit(t)
+		}()
+	default:
+		t := token(i)
+		go func() {
+			_ = i
+			r.hit(t)
+		}()
+	}
+}
+
+type sample struct{ wall, gap, cpu, switches, word uint64 }
+
+func take(r *run, q *request) (out sample) {
+	calls := q.tasks
+	switch q.kind {
+	case "nested":
+		calls /= 5
+	case "deep", "deep_own":
+		calls = 1
+	}
+	phase := func(from, to uint64) {
+		start := now()
+		for i := from; i < to; i++ {
+			r.submit(q, i)
+		}
+		if q.kind == "deep_own" {
+			r.waitOwn(q.tasks)
+		} else {
+			<-r.done
+		}
+		out.wall += now() - start
+	}
+	atomic.StoreUint64(&r.target, q.tasks)
+	var cpu, switches uint64
+	switch {
+	case q.submitters > 1:
+		var first atomic.Uint64
+		first.Store(^uint64(0))
+		var all sync.WaitGroup
+		gate := make(chan struct{})
+		each := q.tasks / q.submitters
+		for n := uint64(0); n < q.submitters; n++ {
+			all.Add(1)
+			go func() {
+				defer all.Done()
+				<-gate
+				at := now()
+				for seen := first.Load(); at < seen && !first.CompareAndSwap(seen, at); seen = first.Load() {
+				}
+				for i := n * each; i < (n+1)*each; i++ {
+					r.submit(q, i)
+				}
+			}()
+		}
+		time.Sleep(time.Millisecond)
+		cpu, switches = usage()
+		close(gate)
+		<-r.done
+		out.wall = now() - first.Load()
+		defer all.Wait()
+	case q.kind == "burst":
+		cpu, switches = usage()
+		atomic.StoreUint64(&r.target, calls/2)
+		phase(0, calls/2)
+		slept := now()
+		time.Sleep(10 * time.Millisecond)
+		out.gap = now() - slept
+		atomic.StoreUint64(&r.target, calls)
+		phase(calls/2, calls)
+	default:
+		cpu, switches = usage()
+		phase(0, calls)
+	}
+	c, s := usage()
+	out.cpu, out.switches = c-cpu, s-switches
+	time.Sleep(time.Millisecond)
+	out.word = atomic.LoadUint64(&r.word)
+	if q.kind == "deep_own" {
+		out.word = r.ownSum()
+	}
+	return
+}
+
+func main() {
+	if len(os.Args) != 2 {
+		fmt.Fprintln(os.Stderr, "usage: peer WORKERS")
+		os.Exit(2)
+	}
+	workers, err := strconv.Atoi(os.Args[1])
+	if err != nil || workers < 1 {
+		fmt.Fprintln(os.Stderr, "WORKERS must be a positive number")
+		os.Exit(2)
+	}
+	runtime.GOMAXPROCS(workers)
+	fmt.Printf("{\"ready\":\"go\",\"version\":%q}\n", runtime.Version())
+	in := bufio.NewScanner(os.Stdin)
+	for in.Scan() {
+		var seq uint64
+		var timed int
+		var q request
+		r := &run{done: make(chan struct{}, 1), own: make([]line, workers)}
+		n, err := fmt.Sscanf(in.Text(), "run %d %s %d %d %d %d %d %d %d %d", &seq, &q.kind, &q.tasks, &q.submitters, &q.levels, &q.walks,
+			&r.fast, &r.slow, &r.slowEvery, &timed)
+		if n != 10 {
+			fmt.Fprintln(os.Stderr, "not a request:", in.Text(), err)
+			os.Exit(2)
+		}
+		if q.timed = timed != 0; q.timed {
+			r.slots = make([]uint64, q.tasks)
+		}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		s := take(r, &q)
+		runtime.ReadMemStats(&after)
+		latency := "null"
+		if q.timed {
+			slices.Sort(r.slots)
+			at := func(p uint64) uint64 { return r.slots[max((q.tasks*p+99)/100, 1)-1] }
+			latency = fmt.Sprintf("[%d,%d,%d,%d]", at(50), at(95), at(99), at(100))
+		}
+		fmt.Printf("{\"seq\":%d,\"wall_ns\":%d,\"gap_ns\":%d,\"cpu_ns\":%d,\"switches\":%d,\"word\":%d,\"allocations\":%d,\"latency\":%s}\n",
+			seq, s.wall, s.gap, s.cpu, s.switches, s.word, after.Mallocs-before.Mallocs, latency)
+	}
+}

@@ -1,0 +1,85 @@
+//! The counting allocator: how `allocs/task` is taken.
+//!
+//! Counting is off while anything is timed, so that the shared counter of this file is never on a measured path; what is left then is one
+//! load of a line nobody writes.
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+
+#[repr(align(128))]
+struct Line<T>(T);
+
+static ON: Line<AtomicBool> = Line(AtomicBool::new(false));
+static COUNT: Line<AtomicU64> = Line(AtomicU64::new(0));
+
+struct Counting;
+
+#[inline]
+fn count() {
+    // Relaxed: a statistic, read after the counted work has been waited for.
+    if ON.0.load(Relaxed) {
+        COUNT.0.fetch_add(1, Relaxed);
+    }
+}
+
+// SAFETY: every method hands its arguments unchanged to the system allocator and returns what that returned.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count();
+        // SAFETY: the caller keeps the contract of `alloc`, which is the same for both allocators.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        // SAFETY: the block came from `System` (see `alloc`) with this layout, as the caller promises.
+        unsafe { System.dealloc(at, layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        count();
+        // SAFETY: as for `alloc`.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn realloc(&self, at: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
+        count();
+        // SAFETY: as for `dealloc`, and `new_size` is what the caller promises it to be.
+        unsafe { System.realloc(at, layout, new_size) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// Counts the allocations of all threads until [`Counted::stop`].
+pub(crate) struct Counted(());
+
+impl Counted {
+    /// Starts counting from zero.
+    pub(crate) fn start() -> Counted {
+        COUNT.0.store(0, Relaxed);
+        ON.0.store(true, Relaxed);
+        Counted(())
+    }
+
+    /// Stops and returns the number of blocks asked for.
+    pub(crate) fn stop(self) -> u64 {
+        ON.0.store(false, Relaxed);
+        COUNT.0.load(Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_only_between_start_and_stop() {
+        let counted = Counted::start();
+        std::hint::black_box(Box::new(7_u64));
+        std::hint::black_box(vec![1_u8; 100]);
+        let seen = counted.stop();
+        assert!(seen >= 2, "{seen}");
+        std::hint::black_box(Box::new(8_u64));
+        assert_eq!(COUNT.0.load(Relaxed), seen);
+    }
+}

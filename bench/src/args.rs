@@ -1,0 +1,224 @@
+//! The command line.
+use crate::{arms, scenario};
+use clap::{Args, Parser, Subcommand};
+use std::path::PathBuf;
+
+/// Scenarios against the pools that are present, and counts that do not depend on the machine.
+#[derive(Debug, Parser)]
+#[command(name = "bench", args_conflicts_with_subcommands = true)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
+    #[command(flatten)]
+    pub(crate) compare: Compare,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Rates, CPU time and counts of the scenarios, all arms interleaved (the default)
+    Compare(Compare),
+    /// Allocations, instructions, locked instructions and system calls, per path and arm
+    Counts(Counts),
+    /// Prints the hash of the sources that the stress gate covers
+    GateHash,
+    /// One measured path, run by `counts` under an instruction counter
+    #[command(hide = true)]
+    CountChild(CountChild),
+}
+
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct Compare {
+    /// Scenarios, separated by commas; `deep_tree` and `join_tree` bring their variants
+    #[arg(long, value_delimiter = ',')]
+    pub(crate) scenarios: Vec<String>,
+    /// Arms, separated by commas
+    #[arg(long, value_delimiter = ',')]
+    pub(crate) arms: Vec<String>,
+    /// Workers of every pool; by default as many as there are usable CPUs
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=512))]
+    pub(crate) workers: Option<u16>,
+    /// Timed rounds; a warm-up round comes before them
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pub(crate) samples: u16,
+    /// The JSON report; by default `bench/compare.json` in the target folder
+    #[arg(long)]
+    pub(crate) out: Option<PathBuf>,
+    /// Take rates although the machine is busy, and mark them
+    #[arg(long)]
+    pub(crate) force_rates: bool,
+    /// Do not wait for the machine to become quiet
+    #[arg(long)]
+    pub(crate) no_wait: bool,
+    /// Sizes so small that the figures mean nothing: to test this program itself
+    #[arg(long)]
+    pub(crate) tiny: bool,
+}
+
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct Counts {
+    /// Paths, separated by commas
+    #[arg(long, value_delimiter = ',')]
+    pub(crate) paths: Vec<String>,
+    /// Arms, separated by commas
+    #[arg(long, value_delimiter = ',')]
+    pub(crate) arms: Vec<String>,
+    /// The JSON report; by default `bench/counts.json` in the target folder
+    #[arg(long)]
+    pub(crate) out: Option<PathBuf>,
+    /// Sizes so small that the figures mean nothing: to test this program itself
+    #[arg(long)]
+    pub(crate) tiny: bool,
+}
+
+#[derive(Args, Clone, Debug)]
+pub(crate) struct CountChild {
+    #[arg(long)]
+    pub(crate) path: String,
+    #[arg(long)]
+    pub(crate) arm: String,
+    #[arg(long)]
+    pub(crate) workers: usize,
+    /// Tasks of the measured part
+    #[arg(long)]
+    pub(crate) tasks: u64,
+    /// Tasks that are queued while they are measured
+    #[arg(long)]
+    pub(crate) depth: u64,
+}
+
+/// The chosen ones of `known` in their own order; all that `by_default` names if nothing was chosen.
+fn choose<T>(
+    what: &str,
+    known: &'static [T],
+    name: fn(&T) -> &'static str,
+    meant: impl Fn(&T, &str) -> bool,
+    by_default: impl Fn(&T) -> bool,
+    chosen: &[String],
+) -> Result<Vec<&'static T>, String> {
+    for word in chosen {
+        if !known.iter().any(|k| meant(k, word)) {
+            let names: Vec<_> = known.iter().map(name).collect();
+            return Err(format!(
+                "unknown {what} {word:?}; known: {}",
+                names.join(", ")
+            ));
+        }
+    }
+    let picked = |k: &&T| {
+        if chosen.is_empty() {
+            by_default(k)
+        } else {
+            chosen.iter().any(|w| meant(k, w))
+        }
+    };
+    Ok(known.iter().filter(picked).collect())
+}
+
+/// The scenarios that were asked for.
+pub(crate) fn scenarios(chosen: &[String]) -> Result<Vec<&'static scenario::Scenario>, String> {
+    choose(
+        "scenario",
+        &scenario::ALL,
+        |s| s.name,
+        |s, word| s.answers_to(word),
+        |_| true,
+        chosen,
+    )
+}
+
+/// The arms that were asked for.
+pub(crate) fn arms(chosen: &[String]) -> Result<Vec<&'static arms::Kind>, String> {
+    choose(
+        "arm",
+        &arms::ALL,
+        |a| a.name,
+        |a, word| a.name == word,
+        |a| a.default,
+        chosen,
+    )
+}
+
+/// The paths that were asked for.
+pub(crate) fn paths(chosen: &[String]) -> Result<Vec<&'static crate::counts::Path>, String> {
+    choose(
+        "path",
+        &crate::counts::PATHS,
+        |p| p.name,
+        |p, word| p.name == word,
+        |_| true,
+        chosen,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    fn words(list: &[&str]) -> Vec<String> {
+        list.iter().map(|s| s.to_string()).collect()
+    }
+
+    #[test]
+    fn the_definition_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn unknown_names_list_the_known_ones() {
+        let error = scenarios(&words(&["flood_1m", "flod"])).unwrap_err();
+        assert!(
+            error.starts_with("unknown scenario \"flod\"; known: flood_1m, contended_spawn_8x,"),
+            "{error}"
+        );
+        let error = arms(&words(&["rust"])).unwrap_err();
+        assert!(
+            error.contains("known: scheduler, tokio, rayon, channel"),
+            "{error}"
+        );
+        assert!(
+            paths(&words(&["elsewhere"]))
+                .unwrap_err()
+                .contains("known: external")
+        );
+    }
+
+    #[test]
+    fn families_and_defaults() {
+        let names: Vec<_> = scenarios(&words(&["deep_tree", "flood_1m"]))
+            .unwrap()
+            .iter()
+            .map(|s| s.name)
+            .collect();
+        assert_eq!(names, ["flood_1m", "deep_tree", "deep_tree_own_counter"]);
+        assert_eq!(scenarios(&[]).unwrap().len(), 13);
+        let names: Vec<_> = arms(&[]).unwrap().iter().map(|a| a.name).collect();
+        assert_eq!(
+            names,
+            [
+                "scheduler",
+                "tokio",
+                "rayon",
+                "channel",
+                "async-executor",
+                "chili",
+                "go",
+                "tbb",
+                "floor"
+            ]
+        );
+    }
+
+    #[test]
+    fn options_stand_with_and_without_the_word_compare() {
+        let bare = Cli::try_parse_from(["bench", "--samples", "3", "--force-rates"]).unwrap();
+        assert!(bare.command.is_none() && bare.compare.force_rates && bare.compare.samples == 3);
+        let named = Cli::try_parse_from(["bench", "compare", "--arms", "tokio,go"]).unwrap();
+        let Some(Command::Compare(c)) = named.command else {
+            panic!("not compare")
+        };
+        assert_eq!(c.arms, ["tokio", "go"]);
+        assert!(Cli::try_parse_from(["bench", "--workers", "0"]).is_err());
+        assert!(Cli::try_parse_from(["bench", "--samples", "none"]).is_err());
+    }
+}

@@ -1,0 +1,423 @@
+//! One sample of one scenario on a pool that lives in this process.
+use crate::alloc::Counted;
+use crate::arms::{Arm, Syscalls};
+use crate::check::{self, token};
+use crate::os::{self, Usage, usage};
+use crate::scenario::{GAP, Job, Pass, Shape};
+use crate::stats::Latency;
+use crate::{calib, tree};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
+use std::sync::{Arc, Barrier};
+use std::time::{Duration, Instant};
+
+/// How long a sample may take before it counts as lost.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+/// After the drain: when the pool should be quiet, and for how long it is watched.
+const SETTLE: Duration = Duration::from_millis(1);
+const WATCH: Duration = Duration::from_millis(10);
+
+/// What one sample says.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Sample {
+    /// From the first submit to the last completion as the waiter saw it, without the gap.
+    pub(crate) wall: Duration,
+    /// The sleep between two bursts, as it really was.
+    pub(crate) gap: Duration,
+    /// Of the whole process, from before the first submit to after the last completion.
+    pub(crate) usage: Usage,
+    pub(crate) allocations: Option<u64>,
+    pub(crate) syscalls: Option<Syscalls>,
+    pub(crate) latency: Option<Latency>,
+    /// CPU time in the 10 ms that begin 1 ms after the drain.
+    pub(crate) after_ns: Option<u64>,
+}
+
+#[repr(align(128))]
+#[derive(Default)]
+pub(crate) struct Line<T>(pub(crate) T);
+
+/// What the bodies of one sample share. Never freed: a task that comes late must find it.
+pub(crate) struct Run {
+    word: Line<AtomicU64>,
+    done: Line<AtomicU32>,
+    target: Line<AtomicU64>,
+    job: Job,
+    epoch: Instant,
+    slots: Vec<AtomicU64>,
+}
+
+impl Run {
+    pub(crate) fn new(job: &Job) -> &'static Run {
+        let slots = if job.pass == Pass::Latency {
+            job.tasks
+        } else {
+            0
+        };
+        Box::leak(Box::new(Run {
+            word: Line::default(),
+            done: Line::default(),
+            target: Line(AtomicU64::new(job.tasks)),
+            job: *job,
+            epoch: Instant::now(),
+            slots: (0..slots).map(|_| AtomicU64::new(0)).collect(),
+        }))
+    }
+
+    /// The body of the scenarios that count, and the end of all others.
+    #[inline(always)]
+    pub(crate) fn hit(&self, token: u64) {
+        // AcqRel: the waiter reads what the bodies wrote before. On x86 it is the same instruction as a relaxed addition.
+        let before = self.word.0.fetch_add(token, AcqRel);
+        if check::count(before) + 1 == self.target.0.load(Relaxed) {
+            self.done.0.store(1, Release);
+            os::futex_wake(&self.done.0, 1);
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn work(&self, i: u64) {
+        calib::spin(self.job.steps(i));
+    }
+
+    pub(crate) fn now(&self) -> u64 {
+        self.epoch.elapsed().as_nanos() as u64
+    }
+
+    #[inline(always)]
+    pub(crate) fn record(&self, i: u64, submitted: u64) {
+        self.slots[i as usize].store(self.now() - submitted, Relaxed);
+    }
+
+    /// Waits for task `count` of this sample.
+    pub(crate) fn expect(&self, count: u64) {
+        self.done.0.store(0, Relaxed);
+        self.target.0.store(count, Relaxed);
+    }
+
+    pub(crate) fn wait(&self) -> Result<(), String> {
+        let end = Instant::now() + PATIENCE;
+        while self.done.0.load(Acquire) == 0 {
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                let ran = check::count(self.word.0.load(Relaxed));
+                return Err(format!(
+                    "{ran} of {} tasks ran within {PATIENCE:?}",
+                    self.target.0.load(Relaxed)
+                ));
+            }
+            os::futex_wait(&self.done.0, 0, left);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn latency(&self) -> Option<Latency> {
+        Latency::of(self.slots.iter().map(|s| s.load(Relaxed)).collect())
+    }
+
+    /// The word as it is now, whichever way this scenario counts.
+    pub(crate) fn seen(&self) -> u64 {
+        match self.job.scenario.shape {
+            Shape::Deep { own_counter: true } => own::sum(),
+            _ => self.word.0.load(Acquire),
+        }
+    }
+}
+
+/// Counters of which every worker has its own.
+pub(crate) mod own {
+    use super::*;
+
+    const LINES: usize = 1024;
+    static COUNTERS: [Line<AtomicU64>; LINES] = [const { Line(AtomicU64::new(0)) }; LINES];
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    thread_local!(static MINE: usize = NEXT.fetch_add(1, Relaxed));
+
+    /// Counts without a locked instruction: nobody else writes this line.
+    #[inline(always)]
+    pub(crate) fn hit(token: u64) {
+        let mine = &COUNTERS[MINE.with(|i| *i)].0;
+        // Release: the waiter that reads the sum sees what the bodies did.
+        mine.store(mine.load(Relaxed).wrapping_add(token), Release);
+    }
+
+    pub(crate) fn sum() -> u64 {
+        let used = NEXT.load(Relaxed).min(LINES);
+        COUNTERS[..used]
+            .iter()
+            .fold(0, |sum, c| sum.wrapping_add(c.0.load(Acquire)))
+    }
+
+    /// Only between samples.
+    pub(crate) fn reset() {
+        COUNTERS.iter().for_each(|c| c.0.store(0, Relaxed));
+    }
+
+    /// Looks again when half of the time that seems to be left has passed, so that neither the looking nor the last interval weighs much.
+    pub(crate) fn wait(tasks: u64) -> Result<(), String> {
+        let start = Instant::now();
+        loop {
+            let ran = check::count(sum());
+            let passed = start.elapsed();
+            if ran >= tasks {
+                return Ok(());
+            }
+            if passed > PATIENCE {
+                return Err(format!("{ran} of {tasks} tasks ran within {PATIENCE:?}"));
+            }
+            let left = passed.mul_f64((tasks - ran) as f64 / ran.max(1) as f64 / 2.0);
+            std::thread::sleep(left.clamp(Duration::from_micros(20), Duration::from_millis(5)));
+        }
+    }
+}
+
+/// A sample on its way: the arm beside the shared part. The closures hold a pointer to it and two words.
+struct Ctx<A: 'static> {
+    run: &'static Run,
+    arm: &'static A,
+}
+
+/// Takes one sample and checks that every task ran exactly once.
+pub(crate) fn sample<A: Arm>(arm: &'static A, job: &Job) -> Result<Sample, String> {
+    if job.scenario.shape == Shape::Join {
+        return walk(
+            job,
+            arm.syscalls(),
+            || arm.join_tree(job),
+            || arm.syscalls(),
+        );
+    }
+    let run = Run::new(job);
+    let ctx: &'static Ctx<A> = Box::leak(Box::new(Ctx { run, arm }));
+    let before = arm.syscalls();
+    let mut out = match job.scenario.shape {
+        Shape::Flat | Shape::Burst if job.pass == Pass::Latency => phases(ctx, submit_timed),
+        Shape::Flat | Shape::Burst if job.works() => phases(ctx, |ctx, i| {
+            let t = token(i);
+            ctx.arm.submit(move || {
+                ctx.run.work(i);
+                ctx.run.hit(t);
+            });
+        }),
+        Shape::Flat | Shape::Burst => phases(ctx, |ctx, i| {
+            let t = token(i);
+            ctx.arm.submit(move || {
+                let _captured = i;
+                ctx.run.hit(t);
+            });
+        }),
+        Shape::Nested => phases(ctx, |ctx, i| {
+            let t = token(i);
+            ctx.arm.submit(move || parent(ctx, i, t));
+        }),
+        Shape::Deep { own_counter: false } => {
+            phases(ctx, |ctx, i| branch(ctx, i, &|ctx, t| ctx.run.hit(t)))
+        }
+        Shape::Deep { own_counter: true } => {
+            own::reset();
+            phases(ctx, |ctx, i| branch(ctx, i, &|_, t| own::hit(t)))
+        }
+        Shape::Join => unreachable!("handled above"),
+    }?;
+    out.syscalls = before.zip(arm.syscalls()).map(|(a, b)| b - a);
+    finish(run, out)
+}
+
+fn submit_timed<A: Arm>(ctx: &'static Ctx<A>, i: u64) {
+    let submitted = ctx.run.now();
+    ctx.arm.submit(move || {
+        ctx.run.work(i);
+        ctx.run.record(i, submitted);
+        ctx.run.hit(token(i));
+    });
+}
+
+/// Parent `i` of `tasks / 5`; its children are numbered behind all parents.
+#[inline(always)]
+fn parent<A: Arm>(ctx: &'static Ctx<A>, i: u64, t: u64) {
+    let first = ctx.run.job.tasks / 5 + 4 * i;
+    for child in first..first + 4 {
+        let t = token(child);
+        ctx.arm.submit_inside(move || {
+            let _captured = child;
+            ctx.run.hit(t);
+        });
+    }
+    ctx.run.hit(t);
+}
+
+/// Submits the root from outside.
+fn branch<A: Arm, H: Fn(&'static Ctx<A>, u64) + Copy + Send + Sync + 'static>(
+    ctx: &'static Ctx<A>,
+    _i: u64,
+    hit: &H,
+) {
+    let hit = *hit;
+    let levels = u64::from(ctx.run.job.levels);
+    ctx.arm.submit(move || grow(ctx, 0, levels, hit));
+}
+
+/// Node `i` of the task tree; the children of `i` are `4i + 1` to `4i + 4`.
+#[inline(always)]
+fn grow<A: Arm, H: Fn(&'static Ctx<A>, u64) + Copy + Send + Sync + 'static>(
+    ctx: &'static Ctx<A>,
+    i: u64,
+    levels: u64,
+    hit: H,
+) {
+    if levels > 0 {
+        for child in 4 * i + 1..4 * i + 5 {
+            ctx.arm
+                .submit_inside(move || grow_again(ctx, child, levels - 1, hit));
+        }
+    }
+    hit(ctx, token(i));
+}
+
+/// Cuts the recursion that inlining would otherwise follow.
+fn grow_again<A: Arm, H: Fn(&'static Ctx<A>, u64) + Copy + Send + Sync + 'static>(
+    ctx: &'static Ctx<A>,
+    i: u64,
+    levels: u64,
+    hit: H,
+) {
+    grow(ctx, i, levels, hit);
+}
+
+/// Runs the submit calls of all phases under the clock.
+fn phases<A: Arm>(
+    ctx: &'static Ctx<A>,
+    submit: impl Fn(&'static Ctx<A>, u64) + Copy + Send,
+) -> Result<Sample, String> {
+    let job = &ctx.run.job;
+    let calls = match job.scenario.shape {
+        Shape::Nested => job.tasks / 5,
+        Shape::Deep { .. } => 1,
+        _ => job.tasks,
+    };
+    if job.scenario.submitters > 1 {
+        return contended(ctx, calls, submit);
+    }
+    let counted = (job.pass == Pass::Allocations).then(Counted::start);
+    let before = usage();
+    let mut out = Sample::default();
+    if job.scenario.shape == Shape::Burst {
+        ctx.run.expect(calls / 2);
+        out.wall += phase(ctx, 0..calls / 2, submit)?;
+        let slept = Instant::now();
+        std::thread::sleep(GAP);
+        out.gap = slept.elapsed();
+        ctx.run.expect(calls);
+        out.wall += phase(ctx, calls / 2..calls, submit)?;
+    } else {
+        out.wall = phase(ctx, 0..calls, submit)?;
+    }
+    out.usage = usage() - before;
+    out.allocations = counted.map(Counted::stop);
+    Ok(out)
+}
+
+fn phase<A: Arm>(
+    ctx: &'static Ctx<A>,
+    calls: std::ops::Range<u64>,
+    submit: impl Fn(&'static Ctx<A>, u64),
+) -> Result<Duration, String> {
+    let start = Instant::now();
+    for i in calls {
+        submit(ctx, i);
+    }
+    match ctx.run.job.scenario.shape {
+        Shape::Deep { own_counter: true } => own::wait(ctx.run.job.tasks)?,
+        _ => ctx.run.wait()?,
+    }
+    Ok(start.elapsed())
+}
+
+/// Several submitters, released together. The clock starts in the first of them: started by the waiter, it could start after they are done.
+fn contended<A: Arm>(
+    ctx: &'static Ctx<A>,
+    calls: u64,
+    submit: impl Fn(&'static Ctx<A>, u64) + Copy + Send,
+) -> Result<Sample, String> {
+    let submitters = ctx.run.job.scenario.submitters;
+    let each = calls / submitters;
+    let gate = Arc::new(Barrier::new(submitters as usize + 1));
+    let first = Arc::new(AtomicU64::new(u64::MAX));
+    std::thread::scope(|scope| {
+        for n in 0..submitters {
+            let (gate, first) = (gate.clone(), first.clone());
+            scope.spawn(move || {
+                gate.wait();
+                first.fetch_min(ctx.run.now(), AcqRel);
+                for i in n * each..(n + 1) * each {
+                    submit(ctx, i);
+                }
+            });
+        }
+        // The threads are at the gate or on their way: what creating them cost lies before the snapshot, but for the last steps of some.
+        std::thread::sleep(SETTLE);
+        let counted = (ctx.run.job.pass == Pass::Allocations).then(Counted::start);
+        let before = usage();
+        gate.wait();
+        let waited = ctx.run.wait();
+        let end = ctx.run.now();
+        let used = usage() - before;
+        let allocations = counted.map(Counted::stop);
+        waited?;
+        let wall = Duration::from_nanos(end - first.load(Acquire));
+        Ok(Sample {
+            wall,
+            usage: used,
+            allocations,
+            ..Sample::default()
+        })
+    })
+}
+
+/// A walk over a join tree: `go` runs it and returns the sum.
+pub(crate) fn walk(
+    job: &Job,
+    before: Option<Syscalls>,
+    go: impl FnOnce() -> Option<u64>,
+    after: impl FnOnce() -> Option<Syscalls>,
+) -> Result<Sample, String> {
+    tree::tree(job.levels);
+    let counted = (job.pass == Pass::Allocations).then(Counted::start);
+    let used = usage();
+    let start = Instant::now();
+    let sum = go();
+    let wall = start.elapsed();
+    let usage = usage() - used;
+    let allocations = counted.map(Counted::stop);
+    let syscalls = before.zip(after()).map(|(a, b)| b - a);
+    let sum = sum.ok_or("this pool has no fork and join")?;
+    if sum != check::expected(job.nodes()).wrapping_mul(job.walks) {
+        return Err(format!("the sum over {} nodes is wrong", job.nodes()));
+    }
+    Ok(Sample {
+        wall,
+        usage,
+        allocations,
+        syscalls,
+        after_ns: Some(watch()),
+        ..Sample::default()
+    })
+}
+
+/// CPU time of the process in a while that begins shortly after the drain.
+fn watch() -> u64 {
+    std::thread::sleep(SETTLE);
+    let before = usage();
+    std::thread::sleep(WATCH);
+    (usage() - before).cpu_ns
+}
+
+/// Gives late and doubled tasks time to show themselves, then checks.
+pub(crate) fn finish(run: &'static Run, mut out: Sample) -> Result<Sample, String> {
+    out.after_ns = Some(watch());
+    check::verify(run.job.tasks, run.seen())?;
+    if run.job.pass == Pass::Latency {
+        out.latency = run.latency();
+    }
+    Ok(out)
+}

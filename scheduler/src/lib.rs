@@ -1,28 +1,68 @@
 //! Lock-free task scheduler for NUMA hosts.
 #![deny(unsafe_code)]
 
+mod builder;
 #[doc(hidden)]
-pub mod queue;
+pub mod config;
 #[doc(hidden)]
 pub mod credit;
+mod error;
+mod fork_join;
+mod handle;
+#[doc(hidden)]
+pub mod idle;
+mod join_handle;
+#[doc(hidden)]
+pub mod lanes;
 #[doc(hidden)]
 pub mod latch;
+mod metrics;
+#[doc(hidden)]
+pub mod mode;
 #[doc(hidden)]
 pub mod park;
+#[doc(hidden)]
+pub mod phase;
+mod pool;
+#[doc(hidden)]
+pub mod queue;
+mod scheduler;
+mod scope;
+mod submit;
 #[doc(hidden)]
 pub mod sync;
 #[doc(hidden)]
 pub mod sys;
 #[doc(hidden)]
 pub mod task;
+#[doc(hidden)]
+pub mod worker;
+
+pub use builder::{Barrier, Builder};
+pub use error::{BatchError, BuildError, JoinError, SubmitError};
+pub use fork_join::join;
+pub use handle::Handle;
+pub use join_handle::{Help, JoinHandle};
+pub use metrics::{Metrics, WorkerMetrics};
+pub use mode::BarrierMode;
+pub use numa::{Pin, Placement, Topology};
+pub use scheduler::{Scheduler, ShutdownMode, ShutdownReport};
+pub use scope::Scope;
+pub use submit::Submitter;
 
 /// The door for the models, the stress suite and the benchmarks. Not part of the public interface.
 #[doc(hidden)]
 pub mod internals {
-    pub use crate::queue;
+    pub use crate::config;
     pub use crate::credit;
+    pub use crate::idle;
+    pub use crate::lanes;
     pub use crate::latch;
+    pub use crate::mode;
     pub use crate::park;
+    pub use crate::phase;
+    pub use crate::queue;
     pub use crate::sync;
     pub use crate::task;
+    pub use crate::worker;
 }

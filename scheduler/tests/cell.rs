@@ -61,11 +61,7 @@ fn take<const P: usize>(cache: &Cache<'_, 64, P>) -> Out {
 }
 
 fn put<const P: usize>(cache: &Cache<'_, 64, P>, out: Out) {
-    assert_eq!(
-        out.word(7).load(Relaxed),
-        out.0.addr().get() as u64,
-        "somebody wrote to a cell that is out"
-    );
+    assert_eq!(out.word(7).load(Relaxed), out.0.addr().get() as u64, "somebody wrote to a cell that is out");
     assert_eq!(out.word(1).swap(0, Relaxed), 1, "a cell comes back twice");
     // SAFETY: out, and moved in here; the tests trim.
     unsafe { cache.put(out.0) }
@@ -80,12 +76,7 @@ fn alone() -> MutexGuard<'static, ()> {
 /// Resident bytes of the process.
 fn resident() -> usize {
     let text = std::fs::read_to_string("/proc/self/statm").unwrap();
-    text.split_whitespace()
-        .nth(1)
-        .unwrap()
-        .parse::<usize>()
-        .unwrap()
-        * 4096
+    text.split_whitespace().nth(1).unwrap().parse::<usize>().unwrap() * 4096
 }
 
 #[derive(Clone, Debug)]
@@ -181,11 +172,7 @@ fn reserve_makes_the_next_takes_certain() {
         cache.reserve(cells);
         let before = NOW[3].load(Relaxed);
         out.extend((0..cells).map(|_| take(&cache)));
-        assert_eq!(
-            NOW[3].load(Relaxed),
-            before,
-            "a reserved take asked for memory"
-        );
+        assert_eq!(NOW[3].load(Relaxed), before, "a reserved take asked for memory");
     }
     for cell in out {
         put(&cache, cell);
@@ -237,10 +224,7 @@ fn producers_and_consumers_conserve_cells() {
     assert_eq!(taken.into_inner(), PAIRS * rounds * 64);
     assert_eq!(back.into_inner(), PAIRS * rounds * 64);
     let peak = PEAK[4].load(Relaxed);
-    assert!(
-        peak <= PAIRS * (2 * SLAB + 128),
-        "{peak} bytes for {PAIRS} times 600 cells in flight"
-    );
+    assert!(peak <= PAIRS * (2 * SLAB + 128), "{peak} bytes for {PAIRS} times 600 cells in flight");
     depot.sweep();
     assert_eq!((depot.abandoned(), NOW[4].load(Relaxed)), (0, 0));
 }
@@ -259,27 +243,18 @@ fn everybody_swaps_cells_with_everybody() {
                 for life in 0..lives {
                     let cache = Cache::new(depot);
                     for turn in 0..20usize {
-                        let cells: Vec<_> = (0..(thread + turn) * 7 % 50)
-                            .map(|_| take(&cache))
-                            .collect();
+                        let cells: Vec<_> = (0..(thread + turn) * 7 % 50).map(|_| take(&cache)).collect();
                         let stall = &market[(thread + turn) % 4];
                         let others = std::mem::replace(&mut *stall.lock().unwrap(), cells);
                         others.into_iter().for_each(|cell| put(&cache, cell));
-                        if (life + turn) % 5 == 0 {
-                            cache.settle()
-                        } else {
-                            cache.trim()
-                        }
+                        if (life + turn) % 5 == 0 { cache.settle() } else { cache.trim() }
                     }
                 }
             });
         }
     });
     depot.with_temporary(|cache| {
-        for cell in market
-            .into_iter()
-            .flat_map(|stall| stall.into_inner().unwrap())
-        {
+        for cell in market.into_iter().flat_map(|stall| stall.into_inner().unwrap()) {
             put(cache, cell);
             cache.trim();
         }
@@ -295,17 +270,10 @@ fn burst<const TEST: usize>(give_back: impl Fn(&Depot<64, REAL>, &Cache<'_, 64, 
     let cache = Cache::new(&depot);
     let kept: Vec<_> = (0..10).map(|_| take(&cache)).collect();
     for round in 0..3 {
-        give_back(
-            &depot,
-            &cache,
-            (0..1_000_000).map(|_| take(&cache)).collect(),
-        );
+        give_back(&depot, &cache, (0..1_000_000).map(|_| take(&cache)).collect());
         cache.settle();
         let (peak, now) = (PEAK[TEST].load(Relaxed), NOW[TEST].load(Relaxed));
-        assert!(
-            peak >= 64_000_000 && now <= peak / 100,
-            "round {round}: {now} of {peak} stay"
-        );
+        assert!(peak >= 64_000_000 && now <= peak / 100, "round {round}: {now} of {peak} stay");
     }
     kept.into_iter().for_each(|cell| put(&cache, cell));
     drop(cache);
@@ -359,10 +327,7 @@ fn a_burst_gives_its_pages_back_to_the_system() {
         *place = cell.as_ptr().expose_provenance();
     }
     let peak = resident() - before;
-    assert!(
-        peak >= 64_000_000 && peak <= 66_000_000,
-        "{peak} bytes for 64,000,000 in use"
-    );
+    assert!(peak >= 64_000_000 && peak <= 66_000_000, "{peak} bytes for 64,000,000 in use");
     for &cell in &cells {
         let cell = std::ptr::with_exposed_provenance_mut::<Blank>(cell);
         // SAFETY: taken above, put once, trimmed.
@@ -370,16 +335,10 @@ fn a_burst_gives_its_pages_back_to_the_system() {
         cache.trim();
     }
     cells.sort_unstable();
-    assert!(
-        cells.windows(2).all(|pair| pair[1] - pair[0] >= 64),
-        "cells overlap"
-    );
+    assert!(cells.windows(2).all(|pair| pair[1] - pair[0] >= 64), "cells overlap");
     cache.settle();
     let after = resident().saturating_sub(before);
-    assert!(
-        after <= 1_280_000,
-        "{after} bytes stay (2 % of the peak, other tests and all)"
-    );
+    assert!(after <= 1_280_000, "{after} bytes stay (2 % of the peak, other tests and all)");
     for page in obstacles {
         // SAFETY: mapped below.
         unsafe { libc::munmap(page, 4096) };
@@ -414,11 +373,7 @@ fn a_home_waits_for_its_cells() {
     let first = leave(3);
     assert_eq!(depot.abandoned(), 1);
     let second = leave(2);
-    assert_eq!(
-        depot.abandoned(),
-        1,
-        "the second thread did not adopt the home of the first"
-    );
+    assert_eq!(depot.abandoned(), 1, "the second thread did not adopt the home of the first");
     depot.sweep();
     assert_eq!(depot.abandoned(), 1, "swept away under its cells");
     assert!(leave(0).is_empty());
@@ -446,11 +401,7 @@ fn abandoned_homes_are_freed_by_and_by() {
             cache.trim()
         })
     });
-    assert_eq!(
-        depot.abandoned(),
-        100,
-        "a thread that only frees has no business here"
-    );
+    assert_eq!(depot.abandoned(), 100, "a thread that only frees has no business here");
     for _ in 0..40 {
         depot.with_temporary(|cache| put(cache, take(cache)));
     }
@@ -467,11 +418,7 @@ fn ten_thousand_short_threads_use_bounded_memory() {
     let depot = Depot::<64, REAL>::with_source(counted::<10>());
     let mut flight = VecDeque::new();
     for _ in 0..threads {
-        let old: Vec<Out> = if flight.len() == 400 {
-            flight.drain(..8).collect()
-        } else {
-            Vec::new()
-        };
+        let old: Vec<Out> = if flight.len() == 400 { flight.drain(..8).collect() } else { Vec::new() };
         thread::scope(|scope| {
             let new = scope.spawn(|| {
                 let cache = Cache::new(&depot);
@@ -545,8 +492,5 @@ fn no_memory_is_reported_as_such() {
         .output()
         .unwrap();
     let text = String::from_utf8_lossy(&run.stderr);
-    assert!(
-        !run.status.success() && text.contains("memory allocation of"),
-        "{text}"
-    );
+    assert!(!run.status.success() && text.contains("memory allocation of"), "{text}");
 }

@@ -18,10 +18,7 @@ fn a_lanes_share() {
     assert_eq!((most.capacity(), most.unit()), ((1 << 40) - 1, 64));
     assert_eq!(most.take(u64::MAX), most.capacity());
     assert_eq!((most.take(1), most.blocked()), (0, 0));
-    assert!(
-        !most.give(most.capacity()),
-        "nobody is blocked, so no system call"
-    );
+    assert!(!most.give(most.capacity()), "nobody is blocked, so no system call");
     assert_eq!(most.available(), most.capacity());
 }
 
@@ -29,10 +26,7 @@ fn a_lanes_share() {
 fn no_capacity_takes_nothing() {
     let credits = Credits::new(0);
     assert_eq!(credits.take(1), 0);
-    assert_eq!(
-        credits.acquire(0, || panic!("wants nothing, so waits for nothing")),
-        Acquired::Credits(0)
-    );
+    assert_eq!(credits.acquire(0, || panic!("wants nothing, so waits for nothing")), Acquired::Credits(0));
     assert_eq!(credits.acquire(1, || true), Acquired::Stopped);
     credits.close();
     assert_eq!(credits.acquire(1, || false), Acquired::Stopped);
@@ -98,9 +92,7 @@ fn four_threads_and_three_credits() {
             let (credits, out, turns) = (&credits, &out, &turns);
             scope.spawn(move || {
                 for _ in 0..TURNS {
-                    let Acquired::Credits(got) = credits.acquire(me, || false) else {
-                        panic!("nobody closed")
-                    };
+                    let Acquired::Credits(got) = credits.acquire(me, || false) else { panic!("nobody closed") };
                     assert!(out.fetch_add(got, AcqRel) + got <= 3, "over capacity");
                     out.fetch_sub(got, AcqRel);
                     turns.fetch_add(1, Relaxed);

@@ -22,9 +22,7 @@ fn id(fork: *mut u8) -> usize {
 
 /// A thief that announces and then stands still for ever.
 fn abandon<const CAP: usize>(forks: &Forks<u8, CAP>) {
-    let _ = catch_unwind(AssertUnwindSafe(|| {
-        forks.rescue(|| resume_unwind(Box::new(())))
-    }));
+    let _ = catch_unwind(AssertUnwindSafe(|| forks.rescue(|| resume_unwind(Box::new(())))));
 }
 
 // ---- the reference ---------------------------------------------------------------------------------------------------
@@ -57,17 +55,7 @@ struct Pair<'a, const CAP: usize> {
 impl<'a, const CAP: usize> Pair<'a, CAP> {
     fn new(forks: &'a Forks<u8, CAP>) -> Self {
         let stack = vec![];
-        Pair {
-            forks,
-            stack,
-            tail: 0,
-            head: 0,
-            split: 0,
-            intent: false,
-            version: 0,
-            made: 0,
-            settled: 0,
-        }
+        Pair { forks, stack, tail: 0, head: 0, split: 0, intent: false, version: 0, made: 0, settled: 0 }
     }
 
     fn owner(&self) -> Owner<'a, u8, CAP> {
@@ -239,9 +227,7 @@ fn nothing_waits_behind_a_stuck_owner() {
         let stalls = code % 2 == 0 && pair.tail != 0;
         if stalls {
             pair.tail -= 1;
-            let _ = catch_unwind(AssertUnwindSafe(|| {
-                pair.owner().pop(|| resume_unwind(Box::new(())))
-            }));
+            let _ = catch_unwind(AssertUnwindSafe(|| pair.owner().pop(|| resume_unwind(Box::new(())))));
         }
         let there = pair.tail.max(pair.split) - pair.head;
         let one = |_: &usize| {
@@ -249,10 +235,7 @@ fn nothing_waits_behind_a_stuck_owner() {
             forks.steal().is_some()
         };
         let settled = (0..there + 2).filter(one).count();
-        assert_eq!(
-            settled, there,
-            "sequence {code:o} (octal, last first): {forks:?}"
-        );
+        assert_eq!(settled, there, "sequence {code:o} (octal, last first): {forks:?}");
     }
 }
 
@@ -297,12 +280,7 @@ fn hammer(start: u64, between: fn(), barrier: fn() -> bool) -> u64 {
     let forks = Forks::new_at(start);
     let runs: Vec<_> = (0..NODES).map(|_| AtomicU32::new(0)).collect();
     let (done, rescues) = (AtomicBool::new(false), AtomicU64::new(0));
-    let tree = Tree {
-        forks: &forks,
-        runs: &runs,
-        between,
-        next: AtomicUsize::new(0),
-    };
+    let tree = Tree { forks: &forks, runs: &runs, between, next: AtomicUsize::new(0) };
     let thief = |skip: u32| {
         let mut turn = 0;
         while !done.load(Acquire) {
@@ -313,11 +291,7 @@ fn hammer(start: u64, between: fn(), barrier: fn() -> bool) -> u64 {
             if turn % 64 == 0 {
                 std::thread::yield_now();
             }
-            forks
-                .steal()
-                .map(id)
-                .into_iter()
-                .for_each(|id| tree.run(id));
+            forks.steal().map(id).into_iter().for_each(|id| tree.run(id));
         }
     };
     let own = || {
@@ -333,9 +307,7 @@ fn hammer(start: u64, between: fn(), barrier: fn() -> bool) -> u64 {
         s.spawn(|| thief(20));
         s.spawn(own);
     });
-    let wrong: Vec<_> = (0..NODES)
-        .filter(|&id| runs[id].load(Relaxed) != 1)
-        .collect();
+    let wrong: Vec<_> = (0..NODES).filter(|&id| runs[id].load(Relaxed) != 1).collect();
     assert!(wrong.is_empty(), "lost or run twice: {wrong:?} {forks:?}");
     rescues.into_inner()
 }
@@ -343,10 +315,7 @@ fn hammer(start: u64, between: fn(), barrier: fn() -> bool) -> u64 {
 fn hammer_everywhere(between: fn(), barrier: fn() -> bool) {
     let starts = STARTS.into_iter().cycle().take(3);
     let rescues: u64 = starts.map(|start| hammer(start, between, barrier)).sum();
-    assert!(
-        rescues > 100,
-        "only {rescues} rescues: the load shows nothing"
-    );
+    assert!(rescues > 100, "only {rescues} rescues: the load shows nothing");
 }
 
 #[test]

@@ -105,11 +105,7 @@ fn abort_wakes_the_waiter() {
 
 #[test]
 fn a_waiter_can_change_its_mind() {
-    let (state, first, second) = (
-        TaskState::new(),
-        Arc::new(Parker::new()),
-        Arc::new(Parker::new()),
-    );
+    let (state, first, second) = (TaskState::new(), Arc::new(Parker::new()), Arc::new(Parker::new()));
     assert_eq!(state.register(Waiter::new(&first)), Register::Waiting);
     assert!(state.unregister());
     assert!(!state.unregister());
@@ -118,11 +114,7 @@ fn a_waiter_can_change_its_mind() {
     assert_eq!(state.register(Waiter::new(&second)), Register::Waiting);
     assert_eq!(Arc::strong_count(&first), 1, "replaced");
     assert_eq!(state.detach(), Detach::RunnerFrees);
-    assert_eq!(
-        Arc::strong_count(&second),
-        1,
-        "the handle takes its waiter along"
-    );
+    assert_eq!(Arc::strong_count(&second), 1, "the handle takes its waiter along");
     assert_eq!(state.start(), Start::Run);
     assert_eq!(complete(&state), Complete::Discard);
     assert!(!first.try_consume() && !second.try_consume());
@@ -225,28 +217,17 @@ fn both_sides_meet() {
     };
     let mut expected = (0, 0);
     let played = rounds(Duration::from_secs(1), left, |n, left_is_through| {
-        let mine = Box::into_raw(Box::new(Cell {
-            state: TaskState::new(),
-            output: None,
-            freed: &freed,
-        }));
+        let mine = Box::into_raw(Box::new(Cell { state: TaskState::new(), output: None, freed: &freed }));
         cell.store(mine, Release);
         // SAFETY: this is the only handle.
         let output = unsafe { handle(mine, &parker, n) };
         left_is_through();
         expected.0 += 1;
         expected.1 += u64::from(output.unwrap_or(dropped.load(Relaxed) > expected.1));
-        assert_eq!(
-            (freed.load(Relaxed), dropped.load(Relaxed)),
-            expected,
-            "round {n}"
-        );
+        assert_eq!((freed.load(Relaxed), dropped.load(Relaxed)), expected, "round {n}");
         true
     });
     println!("rounds={played} outputs={}", expected.1);
-    assert!(
-        expected.1 != 0 && expected.1 != played,
-        "both ends must occur"
-    );
+    assert!(expected.1 != 0 && expected.1 != played, "both ends must occur");
     assert_eq!(Arc::strong_count(&parker), 1);
 }

@@ -62,11 +62,7 @@ fn position<const BLOCK: usize>(lane: &Lane<Task, BLOCK>) -> u64 {
     unsafe { lane.position() }
 }
 
-fn claim<const BLOCK: usize>(
-    lane: &Lane<Task, BLOCK>,
-    max: u64,
-    mut take: impl FnMut(u64),
-) -> Claim {
+fn claim<const BLOCK: usize>(lane: &Lane<Task, BLOCK>, max: u64, mut take: impl FnMut(u64)) -> Claim {
     let domain = Reclaimer::new();
     let pin = domain.register().pin();
     // SAFETY: claimed slots hold a task.
@@ -125,14 +121,7 @@ struct Twin<const BLOCK: usize> {
 impl<const BLOCK: usize> Twin<BLOCK> {
     fn new(start: u64) -> Self {
         let (queue, pending) = (VecDeque::new(), Vec::new());
-        Twin {
-            lane: Lane::new_at(start),
-            queue,
-            pending,
-            end: u64::MAX,
-            next: 0,
-            limit: u64::MAX,
-        }
+        Twin { lane: Lane::new_at(start), queue, pending, end: u64::MAX, next: 0, limit: u64::MAX }
     }
 
     /// Position of the oldest task in the queue.
@@ -142,9 +131,7 @@ impl<const BLOCK: usize> Twin<BLOCK> {
 
     fn claimable(&self) -> u64 {
         let head = self.head();
-        (head + self.queue.len() as u64)
-            .min(self.end)
-            .saturating_sub(head)
+        (head + self.queue.len() as u64).min(self.end).saturating_sub(head)
     }
 
     fn apply(&mut self, op: Op) {
@@ -163,26 +150,14 @@ impl<const BLOCK: usize> Twin<BLOCK> {
             }
             Op::Claim(max) => {
                 let (head, ready) = (self.head(), self.claimable());
-                let count = ready
-                    .min(max.into())
-                    .min(BLOCK as u64 - head % BLOCK as u64);
+                let count = ready.min(max.into()).min(BLOCK as u64 - head % BLOCK as u64);
                 let mut got = Vec::new();
                 let claim = claim(&self.lane, max.into(), |value| got.push(value));
-                assert_eq!(
-                    claim,
-                    Claim {
-                        taken: count,
-                        left: ready - count
-                    }
-                );
+                assert_eq!(claim, Claim { taken: count, left: ready - count });
                 assert!(got.into_iter().eq(self.queue.drain(..count as usize)));
             }
             Op::Limit(ahead) => {
-                self.limit = if ahead == 0 {
-                    u64::MAX
-                } else {
-                    position(&self.lane) + u64::from(ahead) - 1
-                };
+                self.limit = if ahead == 0 { u64::MAX } else { position(&self.lane) + u64::from(ahead) - 1 };
                 // SAFETY: as in `push`.
                 unsafe { self.lane.set_limit(self.limit) };
                 // SAFETY: as in `push`.
@@ -195,11 +170,7 @@ impl<const BLOCK: usize> Twin<BLOCK> {
                 let from = tail.saturating_sub(back.into()).max(head.saturating_sub(2));
                 let (first, values) = withdraw(&self.lane, from);
                 assert_eq!(first, from.max(head));
-                assert!(
-                    values
-                        .into_iter()
-                        .eq(self.queue.drain((first - head) as usize..))
-                );
+                assert!(values.into_iter().eq(self.queue.drain((first - head) as usize..)));
                 assert_eq!(position(&self.lane), first);
                 self.end = self.end.min(from);
             }
@@ -209,15 +180,7 @@ impl<const BLOCK: usize> Twin<BLOCK> {
     }
 }
 
-const STARTS: [u64; 7] = [
-    0,
-    3,
-    (1 << 16) - 9,
-    (1 << 31) - 9,
-    (1 << 32) - 9,
-    (1 << 48) - 6,
-    (1 << 56) - 4096,
-];
+const STARTS: [u64; 7] = [0, 3, (1 << 16) - 9, (1 << 31) - 9, (1 << 32) - 9, (1 << 48) - 6, (1 << 56) - 4096];
 
 proptest! {
     #[test]
@@ -275,17 +238,11 @@ fn nested_withdrawals_take_back_exactly_their_own() {
     publish(&lane);
     assert_eq!(withdraw(&lane, inner), (inner, vec![20]));
     let mut got = Vec::new();
-    assert_eq!(
-        claim(&lane, 4, |value| got.push(value)),
-        Claim { taken: 4, left: 2 }
-    );
+    assert_eq!(claim(&lane, 4, |value| got.push(value)), Claim { taken: 4, left: 2 });
     assert!(push(&lane, 13));
     publish(&lane);
     assert_eq!(withdraw(&lane, batch), (batch + 1, vec![11, 12, 13]));
-    assert_eq!(
-        claim(&lane, 4, |value| got.push(value)),
-        Claim { taken: 0, left: 0 }
-    );
+    assert_eq!(claim(&lane, 4, |value| got.push(value)), Claim { taken: 0, left: 0 });
     assert_eq!(got, [0, 1, 2, 10]);
 }
 
@@ -302,10 +259,7 @@ fn a_closed_lane_can_be_tried_again_and_again() {
         assert_eq!(withdraw(&lane, from), (from, vec![value; 6]));
     }
     let mut got = Vec::new();
-    assert_eq!(
-        claim(&lane, 4, |value| got.push(value)),
-        Claim { taken: 1, left: 0 }
-    );
+    assert_eq!(claim(&lane, 4, |value| got.push(value)), Claim { taken: 1, left: 0 });
     assert_eq!(got, [7]);
 }
 
@@ -391,10 +345,7 @@ fn each_task_claimed_or_withdrawn_under_threads() {
             }
             closed.store(true, std::sync::atomic::Ordering::Release);
         });
-        assert!(
-            seen[..12].iter().all(|count| count.load(Relaxed) == 1),
-            "{seen:?}"
-        );
+        assert!(seen[..12].iter().all(|count| count.load(Relaxed) == 1), "{seen:?}");
     }
 }
 
@@ -408,11 +359,7 @@ fn memory_per_task_and_after_the_drain() {
     (0..TASKS).for_each(|value| assert!(push(&lane, value)));
     publish(&lane);
     let peak = BYTES.get() - before;
-    assert!(
-        peak <= 66 * TASKS as i64,
-        "{} bytes per task",
-        peak as f64 / TASKS as f64
-    );
+    assert!(peak <= 66 * TASKS as i64, "{} bytes per task", peak as f64 / TASKS as f64);
     let mut next = 0;
     let take = |slot: *mut Task| {
         // SAFETY: a claimed slot.
@@ -428,10 +375,7 @@ fn memory_per_task_and_after_the_drain() {
     assert!(kept <= peak / 100, "{kept} of {peak} bytes kept");
     drop(lane);
     assert_eq!(BYTES.get(), before, "the lane leaks");
-    println!(
-        "peak {:.2} bytes per task, busy {busy}, kept {kept}",
-        peak as f64 / TASKS as f64
-    );
+    println!("peak {:.2} bytes per task, busy {busy}, kept {kept}", peak as f64 / TASKS as f64);
 }
 
 /// A directory that was passed is freed as soon as its blocks are gone, not at the end.
@@ -473,8 +417,5 @@ fn growth_allocates_once_per_block() {
     let calls = CALLS.get();
     (0..64_000).for_each(|value| assert!(push(&lane, value)));
     let calls = CALLS.get() - calls;
-    assert!(
-        (1000..=1000 + 2 * 6).contains(&calls),
-        "{calls} allocations for 1000 blocks"
-    );
+    assert!((1000..=1000 + 2 * 6).contains(&calls), "{calls} allocations for 1000 blocks");
 }

@@ -71,11 +71,7 @@ struct Frame<L> {
     result: AtomicU64,
 }
 
-fn frames<L: Default + Sync>(
-    signal: impl Fn(*const L) + Sync,
-    wait: impl Fn(&L, u64),
-    gone: impl Fn(L),
-) -> u64 {
+fn frames<L: Default + Sync>(signal: impl Fn(*const L) + Sync, wait: impl Fn(&L, u64), gone: impl Fn(L)) -> u64 {
     let at = AtomicPtr::<Frame<L>>::new(null_mut());
     let left = |n| {
         let mut frame = null_mut::<Frame<L>>();
@@ -89,10 +85,7 @@ fn frames<L: Default + Sync>(
         signal(unsafe { &raw const (*frame).latch });
     };
     rounds(Duration::from_millis(700), left, |n, _| {
-        let frame = Box::into_raw(Box::new(Frame {
-            latch: L::default(),
-            result: AtomicU64::new(0),
-        }));
+        let frame = Box::into_raw(Box::new(Frame { latch: L::default(), result: AtomicU64::new(0) }));
         at.store(frame, Release);
         // SAFETY: ours until it is freed below.
         wait(unsafe { &(*frame).latch }, n);
@@ -118,11 +111,7 @@ fn fork_frames_come_and_go() {
         latch.wait(&parker);
     };
     // SAFETY: set once per frame.
-    let played = frames(
-        |latch: *const ForkLatch| unsafe { ForkLatch::set(latch) },
-        wait,
-        ForkLatch::retire,
-    );
+    let played = frames(|latch: *const ForkLatch| unsafe { ForkLatch::set(latch) }, wait, ForkLatch::retire);
     assert!(played > 100, "only {played} rounds");
     assert_eq!(Arc::strong_count(&parker), 1);
 }
@@ -161,11 +150,7 @@ fn scope_frames_come_and_go() {
 #[test]
 fn a_wide_scope_on_four_threads() {
     const TASKS: u64 = 40_000;
-    let (latch, parker, done) = (
-        ScopeLatch::new(),
-        Arc::new(Parker::new()),
-        AtomicU64::new(0),
-    );
+    let (latch, parker, done) = (ScopeLatch::new(), Arc::new(Parker::new()), AtomicU64::new(0));
     for _ in 0..TASKS {
         latch.add();
     }

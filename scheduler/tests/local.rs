@@ -12,15 +12,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering::*};
 
 /// Where positions and versions begin: around every wrap there is.
-const STARTS: [u32; 7] = [
-    0,
-    u32::MAX - 1,
-    u32::MAX / 2,
-    (1 << 31) - 2,
-    (1 << 24) - 3,
-    (1 << 16) - 2,
-    (1 << 8) - 2,
-];
+const STARTS: [u32; 7] = [0, u32::MAX - 1, u32::MAX / 2, (1 << 31) - 2, (1 << 24) - 3, (1 << 16) - 2, (1 << 8) - 2];
 
 /// The ring dereferences nothing, so a task is a number in a pointer's clothes.
 fn task(id: usize) -> *mut u8 {
@@ -38,18 +30,14 @@ fn claim<const CAP: usize>(ring: &Ring<u8, CAP>, most: usize, share: u32) -> Vec
 
 /// A thief that announces and then stands still for ever.
 fn abandon<const CAP: usize>(ring: &Ring<u8, CAP>) {
-    let _ = catch_unwind(AssertUnwindSafe(|| {
-        ring.rescue(|| resume_unwind(Box::new(())))
-    }));
+    let _ = catch_unwind(AssertUnwindSafe(|| ring.rescue(|| resume_unwind(Box::new(())))));
 }
 
 /// An owner that is preempted for ever in the middle of a pop.
 fn stall_in_pop<const CAP: usize>(ring: &Ring<u8, CAP>) {
     // SAFETY: the tests that call this run the ring on one thread.
     let owner = unsafe { ring.owner() };
-    let _ = catch_unwind(AssertUnwindSafe(|| {
-        owner.pop(|| resume_unwind(Box::new(())))
-    }));
+    let _ = catch_unwind(AssertUnwindSafe(|| owner.pop(|| resume_unwind(Box::new(())))));
 }
 
 // ---- the reference ---------------------------------------------------------------------------------------------------
@@ -202,12 +190,7 @@ impl<const CAP: usize> Pair<'_, CAP> {
 
 fn run<const CAP: usize>(start: u32, ops: &[Op]) {
     let ring = Ring::<u8, CAP>::new_at(start);
-    let mut pair = Pair {
-        ring: &ring,
-        is: Reference::default(),
-        made: 0,
-        out: 0,
-    };
+    let mut pair = Pair { ring: &ring, is: Reference::default(), made: 0, out: 0 };
     for op in ops {
         pair.step(op);
         pair.compare();
@@ -264,12 +247,7 @@ proptest! {
 fn long_rescue_goes_in_steps() {
     for start in STARTS {
         let push = Op::PushMany(700);
-        let ops = [
-            push,
-            Op::Rescue(true, vec![Op::Pop(vec![]); 3]),
-            Op::Rescue(true, vec![]),
-            Op::Abandon,
-        ];
+        let ops = [push, Op::Rescue(true, vec![Op::Pop(vec![]); 3]), Op::Rescue(true, vec![]), Op::Abandon];
         run::<1024>(start, &ops);
         let ring = Ring::<u8, 1024>::new_at(start);
         // SAFETY: one thread.
@@ -324,11 +302,7 @@ fn nothing_waits_behind_a_stuck_owner() {
         seen.extend(drain_behind_stuck_owner(&ring, 2));
         seen.sort_unstable();
         seen.dedup();
-        assert_eq!(
-            seen.len(),
-            pushed - stalls as usize,
-            "sequence {code:o} (octal, last first): {ring:?}"
-        );
+        assert_eq!(seen.len(), pushed - stalls as usize, "sequence {code:o} (octal, last first): {ring:?}");
     }
 }
 
@@ -346,12 +320,7 @@ impl Dice {
 }
 
 /// Says how many rescues published something.
-fn hammer<const CAP: usize>(
-    start: u32,
-    tasks: usize,
-    between: fn(),
-    barrier: fn() -> bool,
-) -> usize {
+fn hammer<const CAP: usize>(start: u32, tasks: usize, between: fn(), barrier: fn() -> bool) -> usize {
     let ring = Ring::<u8, CAP>::new_at(start);
     let runs: Vec<_> = (0..tasks).map(|_| AtomicU8::new(0)).collect();
     let done = AtomicBool::new(false);
@@ -364,9 +333,7 @@ fn hammer<const CAP: usize>(
         let mut dice = Dice(seed);
         while !done.load(Acquire) {
             match dice.below(8) {
-                0..4 => claim(&ring, 1 + dice.below(8) as usize, 4)
-                    .into_iter()
-                    .for_each(run),
+                0..4 => claim(&ring, 1 + dice.below(8) as usize, 4).into_iter().for_each(run),
                 4..7 => drop(rescues.fetch_add(ring.rescue(barrier) as usize, Relaxed)),
                 _ => std::thread::yield_now(),
             }
@@ -400,23 +367,15 @@ fn hammer<const CAP: usize>(
         s.spawn(|| thief(99));
         s.spawn(own);
     });
-    let wrong: Vec<_> = (0..tasks)
-        .filter(|&id| runs[id].load(Relaxed) != 1)
-        .collect();
+    let wrong: Vec<_> = (0..tasks).filter(|&id| runs[id].load(Relaxed) != 1).collect();
     assert!(wrong.is_empty(), "lost or run twice: {wrong:?} {ring:?}");
     rescues.into_inner()
 }
 
 fn hammer_everywhere(between: fn(), barrier: fn() -> bool) {
-    let run = |start| {
-        hammer::<8>(start, 30_000, between, barrier)
-            + hammer::<256>(start, 30_000, between, barrier)
-    };
+    let run = |start| hammer::<8>(start, 30_000, between, barrier) + hammer::<256>(start, 30_000, between, barrier);
     let rescues: usize = STARTS.into_iter().map(run).sum();
-    assert!(
-        rescues > 100,
-        "only {rescues} rescues: the load shows nothing"
-    );
+    assert!(rescues > 100, "only {rescues} rescues: the load shows nothing");
 }
 
 #[test]

@@ -5,9 +5,7 @@ mod rounds;
 
 use rounds::{eventually, rounds};
 use scheduler::internals::park::{ADDRESS_SPARE, Due, Parked, Parker, Waiter};
-use scheduler::internals::sync::{
-    Acquire, Arc, AtomicBool, AtomicU32, AtomicU64, Relaxed, Release, pause,
-};
+use scheduler::internals::sync::{Acquire, Arc, AtomicBool, AtomicU32, AtomicU64, Relaxed, Release, pause};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -35,10 +33,7 @@ fn a_sleeper_is_woken_by_one_call() {
         let sleeper = scope.spawn(|| parker.park(None));
         eventually("asleep", || asleep(&parker));
         assert!(parker.unpark());
-        assert!(
-            !parker.unpark() || !parker.try_consume(),
-            "one call is enough"
-        );
+        assert!(!parker.unpark() || !parker.try_consume(), "one call is enough");
         assert_eq!(sleeper.join().unwrap(), Parked::Notified);
     });
 }
@@ -119,11 +114,7 @@ fn a_ring_sleeper_is_its_drivers_business() {
     assert!(parker.enter_ring());
     assert_eq!(format!("{parker:?}"), "PARKED_RING");
     assert_eq!(parker.deliver(), Due::RingWake);
-    assert_eq!(
-        parker.deliver(),
-        Due::Nothing,
-        "the first deliverer sees to it"
-    );
+    assert_eq!(parker.deliver(), Due::Nothing, "the first deliverer sees to it");
     assert_eq!(parker.leave_ring(), Parked::Notified);
     assert!(parker.enter_ring());
     assert!(!parker.unpark(), "no futex call for a ring sleeper");
@@ -216,11 +207,7 @@ struct Found {
 /// wake-up. The work is announced by a Relaxed store, so the token alone must carry it.
 fn dekker(token: &impl Token, time: Duration, stop_at_loss: bool) -> Found {
     let (work, seen) = (AtomicU64::new(0), AtomicBool::new(false));
-    let mut found = Found {
-        rounds: 0,
-        slept: 0,
-        lost: 0,
-    };
+    let mut found = Found { rounds: 0, slept: 0, lost: 0 };
     let left = |n| {
         work.store(n, Relaxed);
         seen.store(token.deliver(), Relaxed);
@@ -247,10 +234,7 @@ fn dekker(token: &impl Token, time: Duration, stop_at_loss: bool) -> Found {
 #[test]
 fn dekker_rounds() {
     let found = dekker(&Parker::new(), Duration::from_secs(1), false);
-    println!(
-        "rounds={} slept={} lost={}",
-        found.rounds, found.slept, found.lost
-    );
+    println!("rounds={} slept={} lost={}", found.rounds, found.slept, found.lost);
     assert!(found.slept != 0, "the interesting case never came up");
     assert_eq!(found.lost, 0, "lost wake-ups in {} rounds", found.rounds);
 }
@@ -293,14 +277,7 @@ impl Token for LookThenStore {
 /// The control: these rounds find what they are for.
 #[test]
 fn dekker_rounds_find_a_lost_wake() {
-    let found = dekker(
-        &LookThenStore(AtomicU32::new(0)),
-        Duration::from_secs(60),
-        true,
-    );
-    println!(
-        "rounds={} slept={} lost={}",
-        found.rounds, found.slept, found.lost
-    );
+    let found = dekker(&LookThenStore(AtomicU32::new(0)), Duration::from_secs(60), true);
+    println!("rounds={} slept={} lost={}", found.rounds, found.slept, found.lost);
     assert_ne!(found.lost, 0, "none in {} rounds", found.rounds);
 }

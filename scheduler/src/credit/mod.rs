@@ -73,12 +73,7 @@ impl Credits {
     #[doc(hidden)]
     pub fn new_at(capacity: u64, unit: u64, bell: u32) -> Self {
         let capacity = capacity.min(Word::MAX_AVAILABLE);
-        Credits {
-            word: Line(AtomicU64::new(capacity)),
-            bell: Line(FutexWord::new(bell)),
-            capacity,
-            unit,
-        }
+        Credits { word: Line(AtomicU64::new(capacity)), bell: Line(FutexWord::new(bell)), capacity, unit }
     }
 
     /// All credits there are.
@@ -114,11 +109,7 @@ impl Credits {
                 return 0;
             }
             // CR2: what the giver did before is visible to the taker.
-            match self
-                .word
-                .0
-                .compare_exchange(old, old - got, ord("CR2", Acquire), Relaxed)
-            {
+            match self.word.0.compare_exchange(old, old - got, ord("CR2", Acquire), Relaxed) {
                 Ok(_) => return got,
                 Err(now) => old = now,
             }
@@ -131,18 +122,11 @@ impl Credits {
     pub fn give(&self, count: u64) -> bool {
         // CR1: see CR2. One word: either this sees the blocked submitter, or that one sees the credits.
         let old = Word(self.word.0.fetch_add(count, ord("CR1", Release)));
-        debug_assert!(
-            old.available() + count <= self.capacity,
-            "more given than taken: {old:?} + {count}"
-        );
+        debug_assert!(old.available() + count <= self.capacity, "more given than taken: {old:?} + {count}");
         if old.blocked() == 0 || count == 0 || planted("credit_blind_give") {
             return false;
         }
-        self.wake(
-            old.blocked()
-                .min(count.div_ceil(self.unit))
-                .min(u64::from(ALL)) as u32,
-        );
+        self.wake(old.blocked().min(count.div_ceil(self.unit)).min(u64::from(ALL)) as u32);
         true
     }
 
@@ -171,11 +155,7 @@ impl Credits {
             if Word(self.word.0.load(Relaxed)).closed() || stop() {
                 break Acquired::Stopped;
             }
-            let heard = if planted("credit_late_bell") {
-                self.bell.0.value.load(Acquire)
-            } else {
-                heard
-            };
+            let heard = if planted("credit_late_bell") { self.bell.0.value.load(Acquire) } else { heard };
             // However this ends, everything is looked at again.
             let _ = self.bell.0.wait(heard, None);
         };

@@ -38,10 +38,7 @@ impl ScopeLatch {
 
     /// A latch that counts nothing, and so is set.
     pub fn new() -> Self {
-        ScopeLatch {
-            word: AtomicUsize::new(0),
-            waiter: Racy::new(None),
-        }
+        ScopeLatch { word: AtomicUsize::new(0), waiter: Racy::new(None) }
     }
 
     /// Owner before it registers, or any holder: one more task will call [`ScopeLatch::done`].
@@ -49,10 +46,7 @@ impl ScopeLatch {
     pub fn add(&self) {
         // Relaxed: the caller's own count (or the owner, who is not waiting yet) keeps the latch from being set.
         let old = self.word.fetch_add(Self::ONE, Relaxed);
-        debug_assert!(
-            old != Self::REGISTERED,
-            "added to a latch that was waited for"
-        );
+        debug_assert!(old != Self::REGISTERED, "added to a latch that was waited for");
     }
 
     /// Holder, once per [`ScopeLatch::add`], its last access to the latch and to the owner's stack.
@@ -122,14 +116,9 @@ impl ScopeLatch {
                 return Register::Waiting;
             }
             // SAFETY: REGISTERED is not set, so the cell is the owner's.
-            self.waiter
-                .with(|slot| unsafe { *slot = Some(waiter.clone()) });
+            self.waiter.with(|slot| unsafe { *slot = Some(waiter.clone()) });
             // SL2: hands the waiter to the last holder. No fence: count and flag are one word.
-            if self
-                .word
-                .compare_exchange(old, old | Self::REGISTERED, ord("SL2", Release), Relaxed)
-                .is_ok()
-            {
+            if self.word.compare_exchange(old, old | Self::REGISTERED, ord("SL2", Release), Relaxed).is_ok() {
                 return Register::Waiting;
             }
         }
@@ -177,9 +166,7 @@ impl ForkLatch {
     /// A latch that is not set.
     #[inline]
     pub fn new() -> Self {
-        ForkLatch {
-            word: AtomicUsize::new(Self::PENDING),
-        }
+        ForkLatch { word: AtomicUsize::new(Self::PENDING) }
     }
 
     /// Thief, once. The result of the fork is in the frame.
@@ -220,19 +207,13 @@ impl ForkLatch {
     pub fn register(&self, waiter: Waiter) -> Register {
         let address = waiter.into_address();
         // FL3: the thief sees a complete parker. No fence: one word. Relaxed on failure: `is_set` comes after it.
-        let seen = self
-            .word
-            .compare_exchange(Self::PENDING, address, ord("FL3", Release), Relaxed);
+        let seen = self.word.compare_exchange(Self::PENDING, address, ord("FL3", Release), Relaxed);
         let Err(now) = seen else {
             return Register::Waiting;
         };
         // SAFETY: the exchange failed, so the address was never shared.
         drop(unsafe { Waiter::from_address(address) });
-        if now == Self::DONE {
-            Register::Set
-        } else {
-            Register::Waiting
-        }
+        if now == Self::DONE { Register::Set } else { Register::Waiting }
     }
 
     /// Joiner only. Sleeps until the latch is set, without helping.

@@ -1,8 +1,5 @@
 #![doc = include_str!("README.md")]
-#![expect(
-    unsafe_code,
-    reason = "wakes by address and owns references through an atomic word"
-)]
+#![expect(unsafe_code, reason = "wakes by address and owns references through an atomic word")]
 
 use crate::sync::{Acquire, Arc, FutexWord, Relaxed, Release, Wait, ord, planted};
 use std::fmt;
@@ -60,9 +57,7 @@ impl Default for Parker {
 impl Parker {
     /// A parker without a token.
     pub fn new() -> Self {
-        Parker {
-            word: FutexWord::new(EMPTY),
-        }
+        Parker { word: FutexWord::new(EMPTY) }
     }
 
     /// Owner only. Sleeps until a token comes and uses it up, at most for `limit`; does not sleep if one is there.
@@ -71,12 +66,7 @@ impl Parker {
     /// looks at its own condition again, in a loop.
     pub fn park(&self, limit: Option<Duration>) -> Parked {
         // Relaxed: sleeping publishes nothing, and a token that is there is taken by `leave`.
-        if self
-            .word
-            .value
-            .compare_exchange(EMPTY, PARKED_FUTEX, Relaxed, Relaxed)
-            .is_err()
-        {
+        if self.word.value.compare_exchange(EMPTY, PARKED_FUTEX, Relaxed, Relaxed).is_err() {
             return self.leave();
         }
         self.sleep(limit)
@@ -132,12 +122,7 @@ impl Parker {
     /// The seam for a worker that waits for its own I/O and for work at the same time; the futex side never enters it.
     pub fn enter_ring(&self) -> bool {
         // Relaxed: as in `park`.
-        if self
-            .word
-            .value
-            .compare_exchange(EMPTY, PARKED_RING, Relaxed, Relaxed)
-            .is_ok()
-        {
+        if self.word.value.compare_exchange(EMPTY, PARKED_RING, Relaxed, Relaxed).is_ok() {
             return true;
         }
         let _ = self.leave();

@@ -35,11 +35,7 @@ impl FutexWord {
     /// A word holding `value`.
     #[cfg(loom)]
     pub fn new(value: u32) -> Self {
-        FutexWord {
-            value: AtomicU32::new(value),
-            lock: loom::sync::Mutex::new(()),
-            cond: loom::sync::Condvar::new(),
-        }
+        FutexWord { value: AtomicU32::new(value), lock: loom::sync::Mutex::new(()), cond: loom::sync::Condvar::new() }
     }
 
     /// Sleeps while the word holds `expected`, at most `limit`; may return early for any reason.

@@ -9,12 +9,14 @@ mod barrier;
 mod cell;
 mod clock;
 mod futex;
+mod phase;
 mod reclaim;
 
 pub use barrier::{heavy, light};
 pub use cell::{Line, Racy};
 pub use clock::{pause, ticks, ticks_per_us, yield_now};
 pub use futex::{FutexWord, Wait};
+pub use phase::ForkWord;
 pub use reclaim::{Pin, Reclaimer, Registration};
 
 #[cfg(loom)]

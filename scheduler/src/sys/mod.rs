@@ -57,3 +57,92 @@ pub fn time_stamp() -> u64 {
     // SAFETY: every x86_64 CPU has the instruction.
     unsafe { core::arch::x86_64::_rdtsc() }
 }
+
+/// A page of its own that the kernel zeroes in the child of a fork (`madvise(MADV_WIPEONFORK)`).
+pub struct WipePage(std::ptr::NonNull<AtomicU32>);
+
+// SAFETY: the page is shared memory accessed through an atomic only.
+unsafe impl Send for WipePage {}
+// SAFETY: see Send.
+unsafe impl Sync for WipePage {}
+
+const PAGE: usize = 4096;
+
+impl WipePage {
+    /// `mmap` of one anonymous page, then `madvise(MADV_WIPEONFORK)`; a kernel that does not know the advice (EINVAL, before
+    /// 4.14) leaves a page that does not detect forks.
+    ///
+    /// # Errors
+    /// ENOMEM and what else `mmap` says.
+    pub fn new(value: u32) -> io::Result<Self> {
+        let prot = libc::PROT_READ | libc::PROT_WRITE;
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        // SAFETY: a fresh anonymous mapping touches nothing that exists.
+        let page = unsafe { libc::mmap(std::ptr::null_mut(), PAGE, prot, flags, -1, 0) };
+        if page == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the page is ours; the advice changes what a child sees of it, nothing else.
+        unsafe { libc::madvise(page, PAGE, libc::MADV_WIPEONFORK) };
+        let word = std::ptr::NonNull::new(page.cast::<AtomicU32>()).expect("mmap returned a page");
+        // SAFETY: the page is ours, aligned and large enough.
+        unsafe { word.write(AtomicU32::new(value)) };
+        Ok(WipePage(word))
+    }
+
+    /// The word at the start of the page.
+    #[inline(always)]
+    pub fn word(&self) -> &AtomicU32 {
+        // SAFETY: mapped and initialised until drop; zero (after a fork) is a valid value.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl Drop for WipePage {
+    fn drop(&mut self) {
+        // SAFETY: mapped by `new`, and nobody borrows it any more.
+        unsafe { libc::munmap(self.0.as_ptr().cast(), PAGE) };
+    }
+}
+
+/// Lowest address of the calling thread's stack that may be used: `pthread_getattr_np`. Zero when it is unknown.
+pub fn stack_floor() -> usize {
+    let mut attr = std::mem::MaybeUninit::<libc::pthread_attr_t>::uninit();
+    // SAFETY: asks about the calling thread and fills `attr` when it returns 0.
+    if unsafe { libc::pthread_getattr_np(libc::pthread_self(), attr.as_mut_ptr()) } != 0 {
+        return 0;
+    }
+    let (mut base, mut size) = (std::ptr::null_mut(), 0usize);
+    // SAFETY: `attr` was initialised above.
+    let rc = unsafe { libc::pthread_attr_getstack(attr.as_ptr(), &mut base, &mut size) };
+    // SAFETY: `attr` was initialised above and is not used again.
+    unsafe { libc::pthread_attr_destroy(attr.as_mut_ptr()) };
+    if rc == 0 { base as usize } else { 0 }
+}
+
+/// `pthread_atfork`: `child` runs in the child of every `fork`, on the thread that forked.
+fn at_fork_child(child: extern "C" fn()) {
+    // SAFETY: the handler stays valid for ever; ENOMEM only loses the early notice, the wiped page remains.
+    unsafe { libc::pthread_atfork(None, None, Some(child)) };
+}
+
+static FORKS: AtomicU32 = AtomicU32::new(0);
+
+extern "C" fn count_fork() {
+    FORKS.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+}
+
+/// How many forks lie between the first scheduler of this process's line and now.
+#[inline(always)]
+pub fn fork_generation() -> u32 {
+    FORKS.load(std::sync::atomic::Ordering::Relaxed)
+}
+
+/// Counts forks from now on, and calls `child` in every child, on the thread that forked.
+pub fn watch_forks(child: extern "C" fn()) {
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    ONCE.call_once(|| {
+        at_fork_child(count_fork);
+        at_fork_child(child);
+    });
+}

@@ -72,10 +72,7 @@ fn dawdle(random: &mut u64) {
 pub(crate) fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
     let began = Instant::now();
     while !condition() {
-        assert!(
-            began.elapsed() < Duration::from_secs(60),
-            "never happened: {what}"
-        );
+        assert!(began.elapsed() < Duration::from_secs(60), "never happened: {what}");
         std::thread::sleep(Duration::from_micros(200));
     }
 }

@@ -8,14 +8,9 @@
 //! | `tail` | owner, plain stores | anyone |
 //! | `slots` | owner, the slot at `tail` only | anyone |
 
-#![expect(
-    unsafe_code,
-    reason = "one thread owns a stack of forks: a promise the compiler cannot check"
-)]
+#![expect(unsafe_code, reason = "one thread owns a stack of forks: a promise the compiler cannot check")]
 
-use crate::sync::{
-    Acquire, AtomicPtr, AtomicU32, AtomicU64, Line, Ordering, Relaxed, Release, ord, planted,
-};
+use crate::sync::{Acquire, AtomicPtr, AtomicU32, AtomicU64, Line, Ordering, Relaxed, Release, ord, planted};
 use std::fmt;
 use std::marker::PhantomData;
 use std::ptr::null_mut;
@@ -68,11 +63,7 @@ impl Control {
 impl fmt::Debug for Control {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (head, split, limit) = (self.head(), self.split(), self.limit());
-        write!(
-            f,
-            "head {head} split {split} limit {limit} version {}",
-            self.0 % Self::VERSIONS
-        )
+        write!(f, "head {head} split {split} limit {limit} version {}", self.0 % Self::VERSIONS)
     }
 }
 
@@ -139,10 +130,7 @@ impl<T, const CAP: usize> Forks<T, CAP> {
     /// 2. Every push that returned true is followed by exactly one pop, newest first.
     #[inline(always)]
     pub unsafe fn owner(&self) -> Owner<'_, T, CAP> {
-        Owner {
-            forks: self,
-            _not_send: PhantomData,
-        }
+        Owner { forks: self, _not_send: PhantomData }
     }
 
     /// Forks that [`steal`](Forks::steal) can have. Anyone; a hint.
@@ -168,11 +156,7 @@ impl<T, const CAP: usize> Forks<T, CAP> {
             }
             let fork = self.slots[seen.head() as usize].load(Relaxed);
             // Withdraws an intent: the version has moved, so whoever announced it could not commit it any more.
-            if self.swing(
-                seen,
-                seen.calm(seen.head() + 1, seen.split()),
-                ord("LF5", Release),
-            ) {
+            if self.swing(seen, seen.calm(seen.head() + 1, seen.split()), ord("LF5", Release)) {
                 return Some(fork);
             }
         }
@@ -189,8 +173,7 @@ impl<T, const CAP: usize> Forks<T, CAP> {
             return false;
         };
         let refused = !heavy() && !planted("lf_refused");
-        let there =
-            self.tail.0.load(ord("LF3", Acquire)) >= intent.limit() || planted("lf_no_recheck");
+        let there = self.tail.0.load(ord("LF3", Acquire)) >= intent.limit() || planted("lf_no_recheck");
         let publish = (there && !refused) as u32;
         let after = intent.calm(intent.head(), intent.split() + publish);
         self.swing(intent, after, ord("LF6", Release)) && publish != 0
@@ -212,10 +195,7 @@ impl<T, const CAP: usize> Forks<T, CAP> {
 
     /// The only way `control` changes.
     fn swing(&self, from: Control, to: Control, order: Ordering) -> bool {
-        self.control
-            .0
-            .compare_exchange(from.0, to.0, order, Relaxed)
-            .is_ok()
+        self.control.0.compare_exchange(from.0, to.0, order, Relaxed).is_ok()
     }
 }
 
@@ -259,8 +239,7 @@ impl<T, const CAP: usize> Owner<'_, T, CAP> {
             // the next push finds its slot private.
             let mine = at >= seen.head();
             let after = seen.calm(seen.head().min(at), seen.split().min(at));
-            let won = planted("lf_no_cancel") && at >= seen.split()
-                || self.forks.swing(seen, after, Relaxed);
+            let won = planted("lf_no_cancel") && at >= seen.split() || self.forks.swing(seen, after, Relaxed);
             if won {
                 return mine;
             }

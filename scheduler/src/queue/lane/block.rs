@@ -1,9 +1,6 @@
 //! A block of slots: memory only, no policy.
 
-#![expect(
-    unsafe_code,
-    reason = "blocks are created without touching their slots and live behind raw pointers"
-)]
+#![expect(unsafe_code, reason = "blocks are created without touching their slots and live behind raw pointers")]
 
 use crate::sync::{AtomicU32, Racy};
 use std::mem::MaybeUninit;
@@ -32,10 +29,7 @@ impl<S, const BLOCK: usize> Block<S, BLOCK> {
     /// A fresh block. Its slots stay untouched, so it costs no page fault before it is written.
     pub(super) fn alloc() -> *mut Self {
         let raw = Box::into_raw(Box::<Self>::new_uninit()).cast::<Self>();
-        let header = Header {
-            done: AtomicU32::new(0),
-            next: Racy::new(null_mut()),
-        };
+        let header = Header { done: AtomicU32::new(0), next: Racy::new(null_mut()) };
         // SAFETY: fresh memory of a block, which begins with its header.
         unsafe { raw.cast::<Header<S, BLOCK>>().write(header) };
         for index in 0..BLOCK {

@@ -1,9 +1,6 @@
 //! The claimers' side, and what any thread may ask.
 
-#![expect(
-    unsafe_code,
-    reason = "claimed slots are read through raw pointers, before the block goes back to its owner"
-)]
+#![expect(unsafe_code, reason = "claimed slots are read through raw pointers, before the block goes back to its owner")]
 
 use super::block::Block;
 use super::head::Head;
@@ -29,31 +26,18 @@ impl<S, const BLOCK: usize> Lane<S, BLOCK> {
         loop {
             // Head first: a stale head only makes the exchange fail, a stale tail would hide tasks.
             let head = Head::from_bits(self.head.0.load(ord("L3", Acquire)));
-            let ready = self
-                .limit_of(head, self.tail.0.load(ord("L2", Acquire)))
-                .saturating_sub(head.position());
+            let ready = self.limit_of(head, self.tail.0.load(ord("L2", Acquire))).saturating_sub(head.position());
             let start = head.position() % BLOCK as u64;
             let count = ready.min(max).min(BLOCK as u64 - start);
             if count == 0 {
-                return Claim {
-                    taken: 0,
-                    left: ready,
-                };
+                return Claim { taken: 0, left: ready };
             }
             // Relaxed: what is in the slots came with the tail (or with the cut), and that no slot is given twice is
             // the exchange's atomicity.
-            if self
-                .head
-                .0
-                .compare_exchange(head.bits(), head.claimed(count).bits(), Relaxed, Relaxed)
-                .is_ok()
-            {
+            if self.head.0.compare_exchange(head.bits(), head.claimed(count).bits(), Relaxed, Relaxed).is_ok() {
                 // SAFETY: the exchange made these positions ours.
                 unsafe { self.hand_out(head.position(), count, take) };
-                return Claim {
-                    taken: count,
-                    left: ready - count,
-                };
+                return Claim { taken: count, left: ready - count };
             }
         }
     }
@@ -63,11 +47,7 @@ impl<S, const BLOCK: usize> Lane<S, BLOCK> {
     fn limit_of(&self, head: Head, tail: u64) -> u64 {
         // Relaxed: the cut that was seen happens after the store of its end (L3, L4). A lower end that a further cut is
         // about to announce is harmless.
-        if head.is_cut() {
-            tail.min(self.end.load(Relaxed))
-        } else {
-            tail
-        }
+        if head.is_cut() { tail.min(self.end.load(Relaxed)) } else { tail }
     }
 
     /// Passes the slots of `[position, position + count)` to `take` and counts them.
@@ -119,8 +99,7 @@ impl<S, const BLOCK: usize> Lane<S, BLOCK> {
     pub fn backlog(&self) -> u64 {
         // Relaxed: nothing is read on the strength of the answer, and a stale end is never too low.
         let head = Head::from_bits(self.head.0.load(Relaxed));
-        self.limit_of(head, self.tail.0.load(Relaxed))
-            .saturating_sub(head.position())
+        self.limit_of(head, self.tail.0.load(Relaxed)).saturating_sub(head.position())
     }
 
     /// Whether every task that may be claimed has been. Final once the owner is gone.
@@ -140,11 +119,7 @@ impl<S, const BLOCK: usize> Lane<S, BLOCK> {
     fn blocks_in_use(&self) -> u64 {
         // Relaxed: a stale value keeps or frees a few blocks more.
         let head = Head::from_bits(self.head.0.load(Relaxed)).position();
-        self.tail
-            .0
-            .load(Relaxed)
-            .div_ceil(BLOCK as u64)
-            .saturating_sub(head / BLOCK as u64)
+        self.tail.0.load(Relaxed).div_ceil(BLOCK as u64).saturating_sub(head / BLOCK as u64)
     }
 }
 
@@ -152,10 +127,7 @@ impl<S, const BLOCK: usize> Drop for Lane<S, BLOCK> {
     /// Frees the memory. Tasks that were never claimed are forgotten, not dropped.
     fn drop(&mut self) {
         // SAFETY: `&mut self`: neither owner nor claimers are left.
-        let cache = self
-            .producer
-            .0
-            .with(|producer| unsafe { (*producer).take_cache() });
+        let cache = self.producer.0.with(|producer| unsafe { (*producer).take_cache() });
         // SAFETY: the owner's list.
         unsafe { self.stock.free_all(cache) };
         self.directories.free_all();

@@ -7,10 +7,7 @@
 //! gone. In that order a walk from the newest towards the directory of a block that is still registered meets only
 //! directories that exist, so neither epochs nor hazard pointers are needed here.
 
-#![expect(
-    unsafe_code,
-    reason = "directories are linked by raw pointers and freed by the last one to let go"
-)]
+#![expect(unsafe_code, reason = "directories are linked by raw pointers and freed by the last one to let go")]
 
 use super::block::Block;
 use crate::sync::{AcqRel, Acquire, AtomicPtr, AtomicU64, Relaxed, Release, ord};
@@ -59,13 +56,7 @@ impl<S, const BLOCK: usize> Directory<S, BLOCK> {
     unsafe fn free(directory: *mut Self) -> *mut Self {
         // SAFETY: nobody else can reach it: all its blocks are cleared, and walks end at a registered block.
         let directory = unsafe { Box::from_raw(directory) };
-        debug_assert!(
-            directory
-                .blocks
-                .iter()
-                .all(|entry| entry.load(Relaxed).is_null()),
-            "freed with blocks in it"
-        );
+        debug_assert!(directory.blocks.iter().all(|entry| entry.load(Relaxed).is_null()), "freed with blocks in it");
         // Relaxed: ordered by the hold that was taken last (L9, L10).
         let newer = directory.newer.load(Relaxed);
         // SAFETY: the newer directory waits for this one, so it exists.
@@ -85,9 +76,7 @@ impl<S, const BLOCK: usize> Directories<S, BLOCK> {
     const FIRST_LEN: usize = BLOCK.div_ceil(2);
 
     pub(super) fn new(first: u64) -> Self {
-        Directories {
-            newest: AtomicPtr::new(Directory::create(first, Self::FIRST_LEN, 0)),
-        }
+        Directories { newest: AtomicPtr::new(Directory::create(first, Self::FIRST_LEN, 0)) }
     }
 
     /// The directory of `number`.
@@ -155,12 +144,7 @@ impl<S, const BLOCK: usize> Directories<S, BLOCK> {
         passed.newer.store(larger, Relaxed);
         self.newest.store(larger, ord("L7", Release));
         let trade = (first - passed.first + passed.waits).wrapping_sub(NEWEST);
-        if passed
-            .holds
-            .fetch_add(trade, ord("L9", AcqRel))
-            .wrapping_add(trade)
-            == 0
-        {
+        if passed.holds.fetch_add(trade, ord("L9", AcqRel)).wrapping_add(trade) == 0 {
             // SAFETY: that was the last hold.
             let waiting = unsafe { Directory::free(old) };
             // SAFETY: it waited for `old`, whose hold is handed over.

@@ -21,10 +21,7 @@ impl Head {
 
     /// An open lane whose next claim begins at `position`.
     pub(super) fn open(position: u64) -> Self {
-        assert!(
-            position < Self::POSITION_END,
-            "a lane's position has 56 bits"
-        );
+        assert!(position < Self::POSITION_END, "a lane's position has 56 bits");
         Head(position)
     }
 
@@ -53,11 +50,7 @@ impl Head {
     /// The same position, different bits: every claim in flight fails on it.
     pub(super) const fn cut(self) -> Self {
         let next = self.0.wrapping_add(Self::ONE_CUT);
-        Head(if next < Self::ONE_CUT {
-            next + Self::ONE_CUT
-        } else {
-            next
-        })
+        Head(if next < Self::ONE_CUT { next + Self::ONE_CUT } else { next })
     }
 }
 

@@ -92,15 +92,8 @@ impl<S, const BLOCK: usize> Lane<S, BLOCK> {
     #[inline(always)]
     pub unsafe fn reserve(&self) -> Option<*mut S> {
         // SAFETY: the owner.
-        let slot = unsafe {
-            self.private(|own| {
-                if own.cursor == own.stop {
-                    self.next_slot(own)
-                } else {
-                    Some(own.cursor)
-                }
-            })
-        }?;
+        let slot =
+            unsafe { self.private(|own| if own.cursor == own.stop { self.next_slot(own) } else { Some(own.cursor) }) }?;
         // SAFETY: in the current block.
         let slot = unsafe { &*slot };
         Some(slot.with(|storage| storage.cast()))
@@ -113,10 +106,7 @@ impl<S, const BLOCK: usize> Lane<S, BLOCK> {
         if own.position >= own.limit {
             return None;
         }
-        assert!(
-            own.position < Head::POSITION_END - BLOCK as u64,
-            "a lane's position has 56 bits"
-        );
+        assert!(own.position < Head::POSITION_END - BLOCK as u64, "a lane's position has 56 bits");
         let number = own.position / BLOCK as u64;
         let block = if number < own.unregistered {
             // Left here by a withdrawal: registered, and no slot of it was claimed.
@@ -163,9 +153,7 @@ impl<S, const BLOCK: usize> Lane<S, BLOCK> {
     #[inline(always)]
     pub unsafe fn publish(&self) {
         // SAFETY: the owner.
-        self.tail
-            .0
-            .store(unsafe { self.position() }, ord("L1", Release));
+        self.tail.0.store(unsafe { self.position() }, ord("L1", Release));
     }
 
     /// The position of the next task.
@@ -220,22 +208,9 @@ impl<S, const BLOCK: usize> Lane<S, BLOCK> {
         if !head.is_cut() || from < end {
             self.end.store(from, Relaxed);
             loop {
-                let cut = if planted("lane-no-cut") {
-                    head
-                } else {
-                    head.cut()
-                };
-                let cut = if planted("lane-one-cut") && head.is_cut() {
-                    head
-                } else {
-                    cut
-                };
-                match self.head.0.compare_exchange(
-                    head.bits(),
-                    cut.bits(),
-                    ord("L4", Release),
-                    Relaxed,
-                ) {
+                let cut = if planted("lane-no-cut") { head } else { head.cut() };
+                let cut = if planted("lane-one-cut") && head.is_cut() { head } else { cut };
+                match self.head.0.compare_exchange(head.bits(), cut.bits(), ord("L4", Release), Relaxed) {
                     Ok(_) => break,
                     Err(now) => head = Head::from_bits(now),
                 }

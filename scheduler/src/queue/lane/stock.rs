@@ -26,10 +26,7 @@ impl<S, const BLOCK: usize> Stock<S, BLOCK> {
     const HANDFUL: usize = if BLOCK < 8 { 1 } else { BLOCK / 8 };
 
     pub(super) fn new() -> Self {
-        Stock {
-            returned: Line(AtomicPtr::new(null_mut())),
-            existing: AtomicU64::new(0),
-        }
+        Stock { returned: Line(AtomicPtr::new(null_mut())), existing: AtomicU64::new(0) }
     }
 
     /// A block for the owner, out of `cache` if possible.
@@ -76,11 +73,7 @@ impl<S, const BLOCK: usize> Stock<S, BLOCK> {
         loop {
             // SAFETY: exclusive until it is on the list.
             unsafe { Block::set_next(block, top) };
-            match self
-                .returned
-                .0
-                .compare_exchange(top, block, ord("L5", Release), Relaxed)
-            {
+            match self.returned.0.compare_exchange(top, block, ord("L5", Release), Relaxed) {
                 Ok(_) => return,
                 Err(now) => top = now,
             }
@@ -133,12 +126,7 @@ impl<S, const BLOCK: usize> Stock<S, BLOCK> {
     unsafe fn put_back(&self, list: *mut Block<S, BLOCK>) {
         let mut list = list;
         while !list.is_null() {
-            if self
-                .returned
-                .0
-                .compare_exchange(null_mut(), list, ord("L11", Release), Relaxed)
-                .is_ok()
-            {
+            if self.returned.0.compare_exchange(null_mut(), list, ord("L11", Release), Relaxed).is_ok() {
                 return;
             }
             let fresh = self.take_all();

@@ -10,14 +10,9 @@
 //! | `full_at` | owner | owner |
 //! | `slots` | owner, positions `[tail, head + CAP)` only | anyone |
 
-#![expect(
-    unsafe_code,
-    reason = "one thread owns a ring: a promise the compiler cannot check"
-)]
+#![expect(unsafe_code, reason = "one thread owns a ring: a promise the compiler cannot check")]
 
-use crate::sync::{
-    Acquire, AtomicPtr, AtomicU32, AtomicU64, Line, Ordering, Relaxed, Release, ord, planted,
-};
+use crate::sync::{Acquire, AtomicPtr, AtomicU32, AtomicU64, Line, Ordering, Relaxed, Release, ord, planted};
 use std::cell::Cell;
 use std::fmt;
 use std::marker::PhantomData;
@@ -35,11 +30,7 @@ const fn reaches(a: u32, b: u32) -> bool {
 
 /// How many positions from `from` up to `to`; 0 when `to` lies before `from`.
 const fn span(from: u32, to: u32) -> u32 {
-    if reaches(to, from) {
-        to.wrapping_sub(from)
-    } else {
-        0
-    }
+    if reaches(to, from) { to.wrapping_sub(from) } else { 0 }
 }
 
 /// `limit:32 | pending:8 | version:24`, from the low end, so that the owner's pop compares one half of the word.
@@ -84,12 +75,7 @@ impl Control {
 impl fmt::Debug for Control {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let version = self.0 >> Self::VERSION_SHIFT;
-        write!(
-            f,
-            "split {} limit {} version {version}",
-            self.split(),
-            self.limit()
-        )
+        write!(f, "split {} limit {} version {version}", self.split(), self.limit())
     }
 }
 
@@ -158,10 +144,7 @@ impl<T, const CAP: usize> Ring<T, CAP> {
         Ring {
             head: Line(AtomicU64::new(at as u64)),
             control: Line(AtomicU64::new(Control::new(at, at as u64).0)),
-            owner: Line(OwnerLine {
-                tail: AtomicU32::new(at),
-                full_at: Cell::new(at.wrapping_add(CAP as u32)),
-            }),
+            owner: Line(OwnerLine { tail: AtomicU32::new(at), full_at: Cell::new(at.wrapping_add(CAP as u32)) }),
             slots: std::array::from_fn(|_| AtomicPtr::new(null_mut())),
         }
     }
@@ -173,10 +156,7 @@ impl<T, const CAP: usize> Ring<T, CAP> {
     ///    before everything done after it.
     #[inline(always)]
     pub unsafe fn owner(&self) -> Owner<'_, T, CAP> {
-        Owner {
-            ring: self,
-            _not_send: PhantomData,
-        }
+        Owner { ring: self, _not_send: PhantomData }
     }
 
     #[inline(always)]
@@ -200,16 +180,8 @@ impl<T, const CAP: usize> Ring<T, CAP> {
 
     /// Claims up to `out.len()` of the oldest public tasks and returns them, oldest first; empty when there are none.
     /// `share(available)` says how many it wants; at least one is taken. Anyone, the owner too.
-    pub fn claim<'b>(
-        &self,
-        out: &'b mut [MaybeUninit<*mut T>],
-        share: impl Fn(u32) -> u32,
-    ) -> &'b mut [*mut T] {
-        let taken = if out.is_empty() {
-            0
-        } else {
-            self.claim_into(out, share)
-        };
+    pub fn claim<'b>(&self, out: &'b mut [MaybeUninit<*mut T>], share: impl Fn(u32) -> u32) -> &'b mut [*mut T] {
+        let taken = if out.is_empty() { 0 } else { self.claim_into(out, share) };
         // SAFETY: `claim_into` has written the first `taken` entries.
         unsafe { out[..taken].assume_init_mut() }
     }
@@ -229,12 +201,7 @@ impl<T, const CAP: usize> Ring<T, CAP> {
             }
             // Read first, claim after: once `head` has moved the owner may reuse the slots, and what a failed claim has
             // read is thrown away.
-            if self
-                .head
-                .0
-                .compare_exchange(head, head + k as u64, ord("WQ6", Release), Relaxed)
-                .is_ok()
-            {
+            if self.head.0.compare_exchange(head, head + k as u64, ord("WQ6", Release), Relaxed).is_ok() {
                 return k as usize;
             }
         }
@@ -255,11 +222,7 @@ impl<T, const CAP: usize> Ring<T, CAP> {
         let tail = self.owner.0.tail.load(ord("WQ3", Acquire));
         // Behind `tail` the owner has taken tasks without seeing the intent; the rest of the intent still holds.
         let covered = span(split, tail).min(intent.pending());
-        let covered = if planted("wq_no_recheck") {
-            intent.pending()
-        } else {
-            covered
-        };
+        let covered = if planted("wq_no_recheck") { intent.pending() } else { covered };
         let publish = if refused { 0 } else { covered };
         let after = intent.calm(split.wrapping_add(publish));
         self.swing(intent, after, ord("WQ7", Release)) && publish != 0
@@ -279,10 +242,7 @@ impl<T, const CAP: usize> Ring<T, CAP> {
 
     /// The only way `control` changes.
     fn swing(&self, from: Control, to: Control, order: Ordering) -> bool {
-        self.control
-            .0
-            .compare_exchange(from.0, to.0, order, Relaxed)
-            .is_ok()
+        self.control.0.compare_exchange(from.0, to.0, order, Relaxed).is_ok()
     }
 }
 
@@ -313,11 +273,7 @@ impl<T, const CAP: usize> Owner<'_, T, CAP> {
     fn store(self, tail: u32, task: *mut T) {
         self.ring.slot(tail).store(task, Relaxed);
         let tail_after = tail.wrapping_add(1);
-        self.ring
-            .owner
-            .0
-            .tail
-            .store(tail_after, ord("WQ1", Release));
+        self.ring.owner.0.tail.store(tail_after, ord("WQ1", Release));
     }
 
     /// Adds tasks until `tasks` ends or the ring is full, with one store of `tail`; says how many. What does not fit stays
@@ -339,11 +295,7 @@ impl<T, const CAP: usize> Owner<'_, T, CAP> {
         let own = &self.ring.owner.0;
         let tail = own.tail.load(Relaxed);
         let room = own.full_at.get().wrapping_sub(tail);
-        if room < want {
-            self.look_for_room(tail)
-        } else {
-            room
-        }
+        if room < want { self.look_for_room(tail) } else { room }
     }
 
     #[cold]

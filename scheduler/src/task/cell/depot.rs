@@ -36,15 +36,8 @@ impl<const SIZE: usize, const PER_SLAB: usize> Depot<SIZE, PER_SLAB> {
 
     /// A depot with a source of memory of its own.
     pub fn with_source(source: Source) -> Self {
-        let state = State {
-            abandoned: VecDeque::new(),
-            vacant: Vec::new(),
-            next: 0,
-        };
-        Depot {
-            source,
-            state: Mutex::new(state),
-        }
+        let state = State { abandoned: VecDeque::new(), vacant: Vec::new(), next: 0 };
+        Depot { source, state: Mutex::new(state) }
     }
 
     /// Runs `f` with a cache that lives for this call, for threads whose own is gone (thread-local destructors).

@@ -1,9 +1,6 @@
 //! The estate: a home with its shelf, as one owner passes it to the next. Whoever has the value is the owner.
 
-#![expect(
-    unsafe_code,
-    reason = "collects cells by raw pointer and frees the home"
-)]
+#![expect(unsafe_code, reason = "collects cells by raw pointer and frees the home")]
 
 use super::home::Home;
 use super::memory::Source;
@@ -29,12 +26,7 @@ unsafe impl<const SIZE: usize, const PER_SLAB: usize> Send for Estate<SIZE, PER_
 impl<const SIZE: usize, const PER_SLAB: usize> Estate<SIZE, PER_SLAB> {
     /// A new home. `id` is used by no other living home of the depot.
     pub(super) fn new(source: Source, id: u32) -> Self {
-        Estate {
-            home: Home::provide(source),
-            id,
-            shelf: Shelf::new(),
-            pending: List::new(),
-        }
+        Estate { home: Home::provide(source), id, shelf: Shelf::new(), pending: List::new() }
     }
 
     /// Whether cells with this header belong here.
@@ -64,14 +56,7 @@ impl<const SIZE: usize, const PER_SLAB: usize> Estate<SIZE, PER_SLAB> {
         while got < to.len() {
             match self.shelf.take(&to[got..]) {
                 0 if got >= need => break,
-                0 => self.shelf.grow(
-                    source,
-                    Header {
-                        home: self.home,
-                        id: self.id,
-                        index: 0,
-                    },
-                ),
+                0 => self.shelf.grow(source, Header { home: self.home, id: self.id, index: 0 }),
                 moved => got += moved,
             }
         }

@@ -1,9 +1,6 @@
 //! The home: the one word through which foreign threads give cells back. Many push chains, one takes everything.
 
-#![expect(
-    unsafe_code,
-    reason = "the home lives as long as one of its cells is out, not as long as a reference"
-)]
+#![expect(unsafe_code, reason = "the home lives as long as one of its cells is out, not as long as a reference")]
 
 use super::memory::Source;
 use super::slab::{Blank, List, link};
@@ -21,11 +18,7 @@ impl Home {
     pub(super) fn provide(source: Source) -> NonNull<Home> {
         let home = source.provide(Layout::new::<Home>()).cast::<Home>();
         // SAFETY: fresh memory of this layout.
-        unsafe {
-            home.write(Home {
-                returned: Line(AtomicPtr::new(null_mut())),
-            })
-        };
+        unsafe { home.write(Home { returned: Line(AtomicPtr::new(null_mut())) }) };
         home
     }
 

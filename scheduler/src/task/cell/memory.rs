@@ -21,20 +21,14 @@ pub struct Source {
 
 impl Source {
     /// Pages of the system.
-    pub const SYSTEM: Source = Source {
-        provide: system_provide,
-        release: system_release,
-    };
+    pub const SYSTEM: Source = Source { provide: system_provide, release: system_release };
 
     /// A source of its own. `provide` returns null when there is no memory.
     ///
     /// # Safety `provide(layout)` returns null or memory as `layout` asks for that nobody else uses until `release`
     /// is called with the same pointer and layout. Both may be called from any thread, `release` from another one
     /// than `provide`.
-    pub const unsafe fn new(
-        provide: fn(Layout) -> *mut u8,
-        release: unsafe fn(*mut u8, Layout),
-    ) -> Self {
+    pub const unsafe fn new(provide: fn(Layout) -> *mut u8, release: unsafe fn(*mut u8, Layout)) -> Self {
         Source { provide, release }
     }
 
@@ -100,17 +94,10 @@ fn map_aligned(size: usize, align: usize) -> *mut u8 {
 
 /// `mmap(PRIVATE | ANONYMOUS)`: null on any errno (all of them mean: no memory, no address space, or a limit).
 fn map(size: usize) -> *mut u8 {
-    let (access, flags) = (
-        libc::PROT_READ | libc::PROT_WRITE,
-        libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-    );
+    let (access, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
     // SAFETY: a new anonymous mapping disturbs no other memory.
     let memory = unsafe { libc::mmap(null_mut(), size, access, flags, -1, 0) };
-    if memory == libc::MAP_FAILED {
-        null_mut()
-    } else {
-        memory.cast()
-    }
+    if memory == libc::MAP_FAILED { null_mut() } else { memory.cast() }
 }
 
 /// `munmap`. ENOMEM (the hole would need one mapping more than the process may have): the pages are given back all

@@ -1,8 +1,5 @@
 #![doc = include_str!("README.md")]
-#![expect(
-    unsafe_code,
-    reason = "hands out memory by raw pointer, without bounds checks on the hot path"
-)]
+#![expect(unsafe_code, reason = "hands out memory by raw pointer, without bounds checks on the hot path")]
 
 mod depot;
 mod estate;
@@ -60,10 +57,7 @@ impl<'d, const SIZE: usize, const PER_SLAB: usize> Cache<'d, SIZE, PER_SLAB> {
         Cache {
             count: Cell::new(0),
             stack: [const { Cell::new(null_mut()) }; DEPTH],
-            cold: RefCell::new(Cold {
-                estate: None,
-                outbox: Outbox::new(),
-            }),
+            cold: RefCell::new(Cold { estate: None, outbox: Outbox::new() }),
             depot,
         }
     }
@@ -71,11 +65,10 @@ impl<'d, const SIZE: usize, const PER_SLAB: usize> Cache<'d, SIZE, PER_SLAB> {
     /// The memory of a cell, the caller's alone until it is `put`. Does not return when the system has no memory.
     #[inline(always)]
     pub fn take(&self) -> NonNull<Blank> {
-        let count = self.count.get();
-        if count == 0 {
-            return self.take_slowly();
+        match self.count.get().checked_sub(1) {
+            Some(rest) => self.pop(rest),
+            None => self.take_slowly(),
         }
-        self.pop(count)
     }
 
     /// Gives a cell back. Cells of any thread's cache are welcome.
@@ -136,12 +129,13 @@ impl<'d, const SIZE: usize, const PER_SLAB: usize> Cache<'d, SIZE, PER_SLAB> {
         self.count.get()
     }
 
+    /// Takes the top cell and leaves `rest`.
     #[inline(always)]
-    fn pop(&self, count: usize) -> NonNull<Blank> {
-        self.count.set(count - 1);
-        // SAFETY: `count` is at most `DEPTH` and not 0.
-        let cell = unsafe { self.stack.get_unchecked(count - 1) };
-        // SAFETY: places below `count` hold cells.
+    fn pop(&self, rest: usize) -> NonNull<Blank> {
+        self.count.set(rest);
+        // SAFETY: `rest` is one less than a count, so below `DEPTH`.
+        let cell = unsafe { self.stack.get_unchecked(rest) };
+        // SAFETY: places below a count hold cells.
         unsafe { NonNull::new_unchecked(cell.get()) }
     }
 
@@ -149,7 +143,7 @@ impl<'d, const SIZE: usize, const PER_SLAB: usize> Cache<'d, SIZE, PER_SLAB> {
     #[inline(never)]
     fn take_slowly(&self) -> NonNull<Blank> {
         self.refill(1);
-        self.pop(self.count.get())
+        self.pop(self.count.get() - 1)
     }
 
     /// Fills up to a batch, and to `need` by all means.
@@ -183,12 +177,7 @@ impl<'d, const SIZE: usize, const PER_SLAB: usize> Cache<'d, SIZE, PER_SLAB> {
 
     /// Moves the cells at `from` where they belong; own ones stay, closed up at the front, unless `own_too`. Returns
     /// how many stayed.
-    fn sort_out(
-        &self,
-        cold: &mut Cold<SIZE, PER_SLAB>,
-        from: &[Cell<*mut Blank>],
-        own_too: bool,
-    ) -> usize {
+    fn sort_out(&self, cold: &mut Cold<SIZE, PER_SLAB>, from: &[Cell<*mut Blank>], own_too: bool) -> usize {
         let mut kept = 0;
         for cell in from.iter().filter_map(|place| NonNull::new(place.get())) {
             // SAFETY: a free cell, so its slab lives.

@@ -23,10 +23,7 @@ pub(super) struct Outbox {
 
 impl Outbox {
     pub(super) const fn new() -> Self {
-        Outbox {
-            chains: Vec::new(),
-            busy: Vec::new(),
-        }
+        Outbox { chains: Vec::new(), busy: Vec::new() }
     }
 
     /// Adds a cell.
@@ -46,12 +43,7 @@ impl Outbox {
                 chain.len += 1;
             }
             empty => {
-                *empty = Some(Chain {
-                    home: header.home,
-                    first: cell,
-                    last: cell,
-                    len: 1,
-                });
+                *empty = Some(Chain { home: header.home, first: cell, last: cell, len: 1 });
                 self.busy.push(header.id);
             }
         }

@@ -22,12 +22,7 @@ struct Book {
 }
 
 impl Book {
-    const VACANT: Book = Book {
-        base: NonNull::dangling(),
-        listed: List::new(),
-        fresh: 0,
-        idle: 0,
-    };
+    const VACANT: Book = Book { base: NonNull::dangling(), listed: List::new(), fresh: 0, idle: 0 };
 }
 
 /// The slabs of one home.
@@ -43,12 +38,7 @@ pub(super) struct Shelf<const SIZE: usize, const PER_SLAB: usize> {
 
 impl<const SIZE: usize, const PER_SLAB: usize> Shelf<SIZE, PER_SLAB> {
     pub(super) const fn new() -> Self {
-        Shelf {
-            books: Vec::new(),
-            vacant: Vec::new(),
-            open: Vec::new(),
-            complete: 0,
-        }
+        Shelf { books: Vec::new(), vacant: Vec::new(), open: Vec::new(), complete: 0 }
     }
 
     /// How many slabs there are.
@@ -105,12 +95,7 @@ impl<const SIZE: usize, const PER_SLAB: usize> Shelf<SIZE, PER_SLAB> {
     pub(super) fn grow(&mut self, source: Source, header: Header) {
         let index = self.vacant.pop().unwrap_or(self.books.len() as u32);
         let base = Slab::<SIZE, PER_SLAB>::provide(source, Header { index, ..header });
-        let book = Book {
-            base,
-            listed: List::new(),
-            fresh: 0,
-            idle: PER_SLAB as u32,
-        };
+        let book = Book { base, listed: List::new(), fresh: 0, idle: PER_SLAB as u32 };
         match self.books.get_mut(index as usize) {
             Some(vacant) => *vacant = book,
             None => self.books.push(book),
@@ -123,11 +108,7 @@ impl<const SIZE: usize, const PER_SLAB: usize> Shelf<SIZE, PER_SLAB> {
     /// become complete.
     pub(super) fn release(&mut self, source: Source, keep: usize) {
         let early = planted("cell-slab-early");
-        let mut surplus = if early {
-            self.open.len()
-        } else {
-            self.complete.saturating_sub(keep)
-        };
+        let mut surplus = if early { self.open.len() } else { self.complete.saturating_sub(keep) };
         if surplus == 0 {
             return;
         }
@@ -145,8 +126,7 @@ impl<const SIZE: usize, const PER_SLAB: usize> Shelf<SIZE, PER_SLAB> {
             false
         });
         self.complete = self.complete.min(keep);
-        self.open
-            .sort_unstable_by_key(|&index| std::cmp::Reverse(books[index as usize].idle));
+        self.open.sort_unstable_by_key(|&index| std::cmp::Reverse(books[index as usize].idle));
         if self.slabs() == 0 {
             *self = Self::new();
         }

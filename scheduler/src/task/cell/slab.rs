@@ -1,10 +1,7 @@
 //! The slab: a block of memory, as large as it is aligned, that holds a header and cells of one size. The header
 //! tells the home of a cell by a mask, so a cell pays no word for it.
 
-#![expect(
-    unsafe_code,
-    reason = "turns cell addresses into slab headers, and links free cells through their memory"
-)]
+#![expect(unsafe_code, reason = "turns cell addresses into slab headers, and links free cells through their memory")]
 
 use super::home::Home;
 use super::memory::Source;
@@ -36,10 +33,7 @@ pub(super) struct Slab<const SIZE: usize, const PER_SLAB: usize>;
 impl<const SIZE: usize, const PER_SLAB: usize> Slab<SIZE, PER_SLAB> {
     const HEADER: usize = size_of::<Blank>();
     const BYTES: usize = {
-        assert!(
-            SIZE > 0 && SIZE.is_multiple_of(size_of::<Blank>()),
-            "cells are whole lines"
-        );
+        assert!(SIZE > 0 && SIZE.is_multiple_of(size_of::<Blank>()), "cells are whole lines");
         assert!(PER_SLAB > 0 && PER_SLAB < u32::MAX as usize);
         (Self::HEADER + SIZE * PER_SLAB).next_power_of_two()
     };
@@ -71,9 +65,7 @@ impl<const SIZE: usize, const PER_SLAB: usize> Slab<SIZE, PER_SLAB> {
     /// `cell` is a cell of a living slab of this geometry.
     #[inline]
     pub(super) unsafe fn header(cell: NonNull<Blank>) -> Header {
-        let base = cell
-            .as_ptr()
-            .map_addr(|address| address & !(Self::BYTES - 1));
+        let base = cell.as_ptr().map_addr(|address| address & !(Self::BYTES - 1));
         // SAFETY: slabs are aligned to their size and begin with a header that never changes.
         unsafe { base.cast::<Header>().read() }
     }

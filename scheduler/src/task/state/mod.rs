@@ -1,8 +1,5 @@
 #![doc = include_str!("README.md")]
-#![expect(
-    unsafe_code,
-    reason = "owns a waiter inside an atomic word, and signals through memory that may be gone"
-)]
+#![expect(unsafe_code, reason = "owns a waiter inside an atomic word, and signals through memory that may be gone")]
 
 use crate::park::{ADDRESS_SPARE, Waiter};
 use crate::sync::{AcqRel, Acquire, AtomicUsize, Relaxed, Release, ord, planted};
@@ -149,9 +146,7 @@ impl Default for TaskState {
 impl TaskState {
     /// QUEUED, with a handle.
     pub fn new() -> Self {
-        TaskState {
-            word: AtomicUsize::new(Word::HANDLE),
-        }
+        TaskState { word: AtomicUsize::new(Word::HANDLE) }
     }
 
     // Runner.
@@ -162,11 +157,7 @@ impl TaskState {
         // Relaxed: the closure came with the pointer through the queue, and an abort hands nothing over.
         let old = Word(self.word.fetch_or(Word::RUNNING, Relaxed));
         debug_assert!(!old.running() && !old.done(), "started twice: {old:?}");
-        if old.cancelled() && !planted("state_deaf_start") {
-            Start::Cancelled
-        } else {
-            Start::Run
-        }
+        if old.cancelled() && !planted("state_deaf_start") { Start::Cancelled } else { Start::Run }
     }
 
     /// Runner only, once, its last access to the cell unless the answer is [`Complete::Discard`]: RUNNING -> DONE, or
@@ -182,10 +173,7 @@ impl TaskState {
         let state = unsafe { &*this };
         // TS2: Release hands the output over, Acquire takes the waiter or the right to free.
         let old = Word(state.word.fetch_or(Word::DONE, ord("TS2", AcqRel)));
-        debug_assert!(
-            !old.done() && (old.running() || old.cancelled()),
-            "completed twice or too early: {old:?}"
-        );
+        debug_assert!(!old.done() && (old.running() || old.cancelled()), "completed twice or too early: {old:?}");
         if planted("state_touch") {
             state.word.fetch_or(0, Relaxed);
         }
@@ -228,11 +216,7 @@ impl TaskState {
             }
             let new = old.with_waiter(0).with(Word::CANCELLED);
             // TS5: takes the waiter.
-            if self
-                .word
-                .compare_exchange(old.0, new.0, ord("TS5", Acquire), Relaxed)
-                .is_ok()
-            {
+            if self.word.compare_exchange(old.0, new.0, ord("TS5", Acquire), Relaxed).is_ok() {
                 if old.waiter() != 0 {
                     Self::wake(old);
                 }
@@ -271,11 +255,7 @@ impl TaskState {
             let new = old.with_waiter(address);
             // TS3: whoever takes the waiter sees a complete parker. No fence: the state and the waiter are one word,
             // so either this comes first and the runner finds the waiter, or DONE does and this fails.
-            if self
-                .word
-                .compare_exchange(old.0, new.0, ord("TS3", Release), Relaxed)
-                .is_ok()
-            {
+            if self.word.compare_exchange(old.0, new.0, ord("TS3", Release), Relaxed).is_ok() {
                 Self::forget(old.waiter());
                 return Register::Waiting;
             }
@@ -291,11 +271,7 @@ impl TaskState {
                 return false;
             }
             // Relaxed: the handle's own registration comes back to it.
-            if self
-                .word
-                .compare_exchange(old.0, old.with_waiter(0).0, Relaxed, Relaxed)
-                .is_ok()
-            {
+            if self.word.compare_exchange(old.0, old.with_waiter(0).0, Relaxed, Relaxed).is_ok() {
                 Self::forget(old.waiter());
                 return true;
             }
@@ -310,15 +286,9 @@ impl TaskState {
             let new = if old.done() { old } else { old.with_waiter(0) };
             let new = new.without(Word::HANDLE);
             // TS1: Release ends the handle's accesses, Acquire the runner's, before the other side frees.
-            if self
-                .word
-                .compare_exchange(old.0, new.0, ord("TS1", AcqRel), Relaxed)
-                .is_ok()
-            {
+            if self.word.compare_exchange(old.0, new.0, ord("TS1", AcqRel), Relaxed).is_ok() {
                 if old.done() {
-                    return Detach::HandleFrees {
-                        output: !old.cancelled(),
-                    };
+                    return Detach::HandleFrees { output: !old.cancelled() };
                 }
                 Self::forget(old.waiter());
                 return Detach::RunnerFrees;

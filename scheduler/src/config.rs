@@ -1,0 +1,49 @@
+//! Every constant of the policy, with where its number comes from.
+
+/// Slots of one lane block: a claim never crosses a block, so this is also the largest batch. 64 slots of 64 bytes are one
+/// page and a line.
+pub const BLOCK: usize = 64;
+/// Tasks a worker claims at once when it is fast. Two locked instructions per batch come to 0.03 per task.
+pub const BATCH: u64 = 64;
+/// Capacity of a worker's ring: 32 KiB of pointers; more spills into the worker's own lane.
+pub const RING: usize = 4096;
+/// Depth of the latent fork stack; deeper forks run inline.
+pub const FORKS: usize = 1024;
+/// Tasks run in a row from the private part before the oldest one gets its turn.
+pub const STREAK: u32 = 64;
+/// Tasks in a row that must be short before a worker counts as fast.
+pub const SHORT_RUN: u32 = 32;
+/// Mean task time below which a worker may become fast, and above which it stops being so. The gap is hysteresis.
+pub const SHORT_NS: u64 = 1_500;
+/// See [`SHORT_NS`].
+pub const LONG_NS: u64 = 3_000;
+/// Backlog, as time, that justifies waking one more worker beside a fast one: several times the 15 us a wake-up costs the
+/// waker on a virtual machine.
+pub const WAKE_COST_NS: u64 = 100_000;
+/// Longest spin before parking unless configured: about what a wake-up costs on a virtual machine.
+pub const SPIN_US: u64 = 20;
+/// How long a fast worker that caught up lets tasks gather between two looks.
+pub const GATHER_NS: u64 = 200;
+/// How long a thief waits for an owner to answer before it publishes on the owner's behalf.
+pub const PATIENCE_US: u64 = 50;
+/// Periods of the standby: the first, and the longest. Two periods bound how long a stuck owner hides work.
+pub const STANDBY_MIN_US: u64 = 50;
+/// See [`STANDBY_MIN_US`].
+pub const STANDBY_MAX_US: u64 = 150;
+/// Most tasks taken from one victim at once.
+pub const STEAL_MAX: usize = 32;
+/// Cores that share one idle word.
+pub const SHARD: usize = 8;
+/// Sleep of a parker while the barrier cannot be trusted (the kernel refuses `membarrier` in mid-life).
+pub const UNSURE_MS: u64 = 5;
+/// Parks per second of the whole scheduler above which `membarrier` is given up for fences: at 15 us each they would
+/// take more than half a CPU.
+pub const PARKS_PER_SECOND: u64 = 40_000;
+/// Stack that must remain for a waiting worker to help with other tasks.
+pub const STACK_RESERVE: usize = 128 * 1024;
+/// Default stack of a worker.
+pub const STACK_SIZE: usize = 2 * 1024 * 1024;
+/// Smallest stack that the builder accepts.
+pub const STACK_MIN: usize = 64 * 1024;
+/// Most workers of one scheduler.
+pub const WORKERS_MAX: usize = 1024;

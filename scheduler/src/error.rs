@@ -1,0 +1,202 @@
+//! Errors that give back what they could not use.
+
+use std::any::Any;
+use std::fmt;
+use std::io;
+
+/// Why a task was not accepted, with the closure.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SubmitError<F> {
+    /// The scheduler has a capacity and no room now.
+    Full(F),
+    /// The scheduler shuts down or is gone.
+    Closed(F),
+    /// This is the child of a `fork`; its copy of the scheduler has no threads.
+    Forked(F),
+}
+
+impl<F> SubmitError<F> {
+    /// The closure.
+    pub fn into_inner(self) -> F {
+        match self {
+            SubmitError::Full(f) | SubmitError::Closed(f) | SubmitError::Forked(f) => f,
+        }
+    }
+
+    /// The same reason around another value.
+    pub(crate) fn map<G>(self, to: impl FnOnce(F) -> G) -> SubmitError<G> {
+        match self {
+            SubmitError::Full(f) => SubmitError::Full(to(f)),
+            SubmitError::Closed(f) => SubmitError::Closed(to(f)),
+            SubmitError::Forked(f) => SubmitError::Forked(to(f)),
+        }
+    }
+}
+
+impl<F> fmt::Debug for SubmitError<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            SubmitError::Full(_) => "Full(..)",
+            SubmitError::Closed(_) => "Closed(..)",
+            SubmitError::Forked(_) => "Forked(..)",
+        })
+    }
+}
+
+impl<F> fmt::Display for SubmitError<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            SubmitError::Full(_) => "the scheduler is full",
+            SubmitError::Closed(_) => "the scheduler is shut down",
+            SubmitError::Forked(_) => "the scheduler belongs to the parent of this forked process",
+        })
+    }
+}
+
+impl<F> std::error::Error for SubmitError<F> {}
+
+/// A batch that was not accepted whole.
+#[non_exhaustive]
+pub struct BatchError<I: Iterator> {
+    /// Tasks accepted: they run.
+    pub accepted: usize,
+    /// Why the rest was refused.
+    pub reason: SubmitError<()>,
+    /// Tasks that were taken from the iterator and given back, in order; they come before `rest`.
+    pub returned: Vec<I::Item>,
+    /// What is left of the iterator.
+    pub rest: I,
+}
+
+impl<I: Iterator> BatchError<I> {
+    /// The refused tasks in order.
+    pub fn into_tasks(self) -> impl Iterator<Item = I::Item> {
+        self.returned.into_iter().chain(self.rest)
+    }
+}
+
+impl<I: Iterator> fmt::Debug for BatchError<I> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BatchError").field("accepted", &self.accepted).field("reason", &self.reason).finish()
+    }
+}
+
+impl<I: Iterator> fmt::Display for BatchError<I> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} tasks of the batch accepted, then: {}", self.accepted, self.reason)
+    }
+}
+
+impl<I: Iterator> std::error::Error for BatchError<I> {}
+
+/// Why a joined task has no value.
+#[non_exhaustive]
+pub enum JoinError {
+    /// The task was aborted before it started, or dropped by an aborting shutdown.
+    Cancelled,
+    /// The task panicked with this payload.
+    Panicked(Box<dyn Any + Send>),
+}
+
+impl JoinError {
+    /// The message of a panic, where it was a string.
+    pub fn message(&self) -> Option<&str> {
+        let JoinError::Panicked(payload) = self else { return None };
+        let text = payload.downcast_ref::<&'static str>().copied();
+        text.or_else(|| payload.downcast_ref::<String>().map(String::as_str))
+    }
+}
+
+impl fmt::Debug for JoinError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            JoinError::Cancelled => f.write_str("Cancelled"),
+            JoinError::Panicked(_) => write!(f, "Panicked({:?})", self.message().unwrap_or("..")),
+        }
+    }
+}
+
+impl fmt::Display for JoinError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            JoinError::Cancelled => f.write_str("the task was cancelled"),
+            JoinError::Panicked(_) => write!(f, "the task panicked: {}", self.message().unwrap_or("(no message)")),
+        }
+    }
+}
+
+impl std::error::Error for JoinError {}
+
+/// Why no scheduler was built. Nothing is left behind.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// `workers(0)`, or more than the limit.
+    Workers {
+        /// What was asked for.
+        asked: usize,
+        /// The largest number allowed.
+        limit: usize,
+    },
+    /// `capacity(0)`.
+    Capacity,
+    /// A stack too small for a worker.
+    StackSize {
+        /// What was asked for, in bytes.
+        asked: usize,
+        /// The smallest size allowed, in bytes.
+        least: usize,
+    },
+    /// An environment variable that cannot be used.
+    Environment {
+        /// Its name.
+        name: &'static str,
+        /// Its value.
+        value: String,
+        /// What it should have been.
+        expected: &'static str,
+    },
+    /// Workers cannot be placed as asked.
+    Placement(numa::PlacementError),
+    /// `barrier(Membarrier)` where the kernel refuses the call.
+    Membarrier(io::Error),
+    /// The page that detects a fork could not be mapped.
+    Memory(io::Error),
+    /// The system refused a thread.
+    Spawn {
+        /// Workers that had started; they have been stopped again.
+        started: usize,
+        /// Workers wanted.
+        wanted: usize,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+impl fmt::Display for BuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BuildError::Workers { asked, limit } => write!(f, "workers({asked}): must be 1 to {limit}"),
+            BuildError::Capacity => f.write_str("capacity(0): must be at least 1"),
+            BuildError::StackSize { asked, least } => write!(f, "stack_size({asked}): must be at least {least} bytes"),
+            BuildError::Environment { name, value, expected } => write!(f, "{name}={value:?}: expected {expected}"),
+            BuildError::Placement(e) => write!(f, "placement: {e}"),
+            BuildError::Membarrier(e) => write!(f, "barrier(Membarrier): the kernel refuses membarrier: {e}"),
+            BuildError::Memory(e) => write!(f, "cannot map the fork detection page: {e}"),
+            BuildError::Spawn { started, wanted, source } => {
+                write!(f, "thread creation refused after {started} of {wanted} workers had started: {source}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for BuildError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            BuildError::Placement(e) => Some(e),
+            BuildError::Membarrier(e) | BuildError::Memory(e) | BuildError::Spawn { source: e, .. } => Some(e),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! The cloneable way in.
+#![expect(unsafe_code, reason = "erases the type of tasks that own what they use")]
+
+use crate::error::{BatchError, SubmitError};
+use crate::fork_join::join_on;
+use crate::join_handle::JoinHandle;
+use crate::metrics::Metrics;
+use crate::scope::{Scope, run_on, scope};
+use crate::submit::{OnFull, Submitter, submit, submit_batch};
+use crate::sync::Arc;
+use crate::task::join::{task, untask};
+use crate::worker::{Context, Mark, Shared, current};
+use std::fmt;
+
+/// Submits to a scheduler from any thread. Cheap to clone. It does not keep the workers alive: after the
+/// [`Scheduler`](crate::Scheduler) is gone everything is refused as [`SubmitError::Closed`].
+#[derive(Clone)]
+pub struct Handle {
+    pub(crate) shared: Arc<Shared>,
+}
+
+impl Handle {
+    /// The scheduler of the worker that this runs on.
+    ///
+    /// # Panics
+    /// On a thread that is not a worker.
+    pub fn current() -> Handle {
+        Self::try_current().expect("Handle::current: this thread is not a worker of a scheduler")
+    }
+
+    /// The scheduler of the worker that this runs on, if this is one.
+    pub fn try_current() -> Option<Handle> {
+        current().map(|context| Handle { shared: context.shared.clone() })
+    }
+
+    /// The index of the worker that this runs on, whatever its scheduler.
+    pub fn worker_index() -> Option<usize> {
+        current().map(|context| context.index)
+    }
+
+    /// Queues a task: fire and forget. No allocation while the backlog is bounded and the closure is at most 56 bytes.
+    ///
+    /// On a worker of this scheduler the task goes to the worker's own queue, newest first; from any other thread to the
+    /// thread's lane, oldest first. It never blocks unless the scheduler has a capacity and is full: then a foreign thread
+    /// sleeps, and a worker runs other tasks or, if there are none, this very one.
+    ///
+    /// A panic of the task is counted and given to the panic handler.
+    ///
+    /// # Errors
+    /// [`SubmitError::Closed`] or [`SubmitError::Forked`], with the closure. Tasks that run while the scheduler drains may
+    /// go on submitting.
+    ///
+    /// ```
+    /// use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// static RUNS: AtomicU32 = AtomicU32::new(0);
+    /// let scheduler = scheduler::Scheduler::new()?;
+    /// for _ in 0..100 {
+    ///     scheduler.submit(|| { RUNS.fetch_add(1, Relaxed); })?;
+    /// }
+    /// drop(scheduler); // drains and joins
+    /// assert_eq!(RUNS.load(Relaxed), 100);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[inline(always)]
+    pub fn submit<F: FnOnce() + Send + 'static>(&self, f: F) -> Result<(), SubmitError<F>> {
+        // SAFETY: the task owns what it uses.
+        unsafe { submit(&self.shared, f, OnFull::Wait) }
+    }
+
+    /// [`Handle::submit`] that never blocks.
+    ///
+    /// # Errors
+    /// Also [`SubmitError::Full`].
+    #[inline(always)]
+    pub fn try_submit<F: FnOnce() + Send + 'static>(&self, f: F) -> Result<(), SubmitError<F>> {
+        // SAFETY: the task owns what it uses.
+        unsafe { submit(&self.shared, f, OnFull::Refuse) }
+    }
+
+    /// Queues all tasks of an iterator with one publication and one wake decision; returns how many. Blocks as
+    /// [`Handle::submit`] does.
+    ///
+    /// # Errors
+    /// [`BatchError`] with the number accepted and everything else.
+    ///
+    /// # Panics
+    /// When the iterator does; what it has yielded before runs.
+    pub fn submit_batch<I>(&self, tasks: I) -> Result<usize, BatchError<I::IntoIter>>
+    where
+        I: IntoIterator,
+        I::Item: FnOnce() + Send + 'static,
+    {
+        submit_batch(&self.shared, tasks)
+    }
+
+    /// Queues a task whose value can be joined.
+    ///
+    /// # Errors
+    /// As for [`Handle::submit`].
+    pub fn spawn<F, T>(&self, f: F) -> Result<JoinHandle<T>, SubmitError<F>>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        let mark = current().map_or_else(Mark::default, Context::mark);
+        let (runnable, output) = task(f);
+        // SAFETY: the task owns what it uses.
+        match unsafe { submit(&self.shared, runnable, OnFull::Wait) } {
+            Ok(()) => Ok(JoinHandle::new(output, mark)),
+            Err(refused) => Err(refused.map(|runnable| untask(runnable, output))),
+        }
+    }
+
+    /// Runs `body` with a [`Scope`] and returns its value after all tasks of the scope have ended; they may borrow from
+    /// the caller's stack. A worker runs tasks while it waits. From a foreign thread the body runs as one task of the
+    /// scheduler while the thread sleeps; after shutdown, on the caller.
+    ///
+    /// # Panics
+    /// With the panic of the body, else the first one of a task, after everything has ended.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let scheduler = scheduler::Scheduler::new()?;
+    /// let mut squares = vec![0; 8];
+    /// scheduler.scope(|s| {
+    ///     for (i, square) in squares.iter_mut().enumerate() {
+    ///         s.spawn(move |_| *square = i * i);
+    ///     }
+    /// });
+    /// assert_eq!(squares[7], 49);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn scope<'scope, R: Send>(&self, body: impl FnOnce(&Scope<'scope>) -> R + Send) -> R {
+        scope(&self.shared, body)
+    }
+
+    /// [`join`](crate::join) on this scheduler: from a foreign thread both closures run there, while the thread sleeps;
+    /// after shutdown, on the caller.
+    ///
+    /// # Panics
+    /// With the panic of `a`, else of `b`, after both have ended.
+    #[inline]
+    pub fn join<A, B, RA, RB>(&self, a: A, b: B) -> (RA, RB)
+    where
+        A: FnOnce() -> RA + Send,
+        B: FnOnce() -> RB + Send,
+        RA: Send,
+        RB: Send,
+    {
+        match current() {
+            Some(context) if context.shared.id == self.shared.id => join_on(context, a, b),
+            _ => run_on(&self.shared, || crate::join(a, b)),
+        }
+    }
+
+    /// A lane of its own, for a thread that submits much or a submitter that moves between threads.
+    ///
+    /// # Errors
+    /// [`SubmitError::Closed`] or [`SubmitError::Forked`].
+    pub fn register_submitter(&self) -> Result<Submitter, SubmitError<()>> {
+        Submitter::new(&self.shared)
+    }
+
+    /// What the scheduler has done so far. Takes a few microseconds; never disturbs the workers.
+    pub fn metrics(&self) -> Metrics {
+        Metrics::of(&self.shared)
+    }
+}
+
+impl fmt::Debug for Handle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Handle")
+            .field("workers", &self.shared.workers.len())
+            .field("phase", &self.shared.phase.get())
+            .finish()
+    }
+}

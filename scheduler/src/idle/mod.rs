@@ -1,0 +1,197 @@
+#![doc = include_str!("README.md")]
+
+use crate::sync::{AcqRel, AtomicU64, Line, Relaxed, ord};
+use std::fmt;
+
+/// Workers one shard can hold; the grouping policy asks for fewer.
+pub const SHARD_MAX: usize = 24;
+
+const IDLE: u64 = (1 << SHARD_MAX) - 1;
+const STANDBY: u64 = 1 << 24;
+const SIBLINGS: u64 = 1 << 25;
+const SEARCHER: u64 = 1 << 26;
+const FAST: u64 = 1 << 34;
+const COUNT: u64 = 0xff;
+const FENCED: u64 = 1 << 61;
+const HUNGRY: u64 = 1 << 62;
+const LOOK: u64 = 1 << 63;
+
+/// One reading of a shard's idle word.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct State(u64);
+
+impl State {
+    /// Anything that a submitter or an owner must attend to: a wake, a hungry thief, or the fence mode.
+    #[inline(always)]
+    pub fn attention(self) -> bool {
+        self.0 >> 61 != 0
+    }
+    /// Nobody of this shard searches or is fast, and somebody could be woken (here, or perhaps in another shard).
+    #[inline(always)]
+    pub fn look(self) -> bool {
+        self.0 & LOOK != 0
+    }
+    /// A searcher has found nothing takeable and asks owners to publish.
+    pub fn hungry(self) -> bool {
+        self.0 & HUNGRY != 0
+    }
+    /// The light side of the barrier must be a full fence.
+    #[inline(always)]
+    pub fn fenced(self) -> bool {
+        self.0 & FENCED != 0
+    }
+    /// Bit mask of the workers that sleep or are about to.
+    pub fn idle(self) -> u32 {
+        (self.0 & IDLE) as u32
+    }
+    /// Workers that look for work.
+    pub fn searching(self) -> u64 {
+        self.0 / SEARCHER & COUNT
+    }
+    /// Workers that are awake and proven to run short tasks only.
+    pub fn fast(self) -> u64 {
+        self.0 / FAST & COUNT
+    }
+    /// One of the idle workers sleeps with a timeout and watches the busy ones.
+    pub fn standby(self) -> bool {
+        self.0 & STANDBY != 0
+    }
+
+    /// Sets the bits that follow from the others.
+    fn derive(self) -> State {
+        let mut bits = self.0 & !LOOK;
+        if self.searching() == 0 {
+            bits &= !HUNGRY;
+            if self.fast() == 0 && bits & (IDLE | SIBLINGS) != 0 {
+                bits |= LOOK;
+            }
+        }
+        State(bits)
+    }
+}
+
+impl fmt::Debug for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Idle")
+            .field("idle", &format_args!("{:b}", self.idle()))
+            .field("searching", &self.searching())
+            .field("fast", &self.fast())
+            .field("standby", &self.standby())
+            .field("hungry", &self.hungry())
+            .field("fenced", &self.fenced())
+            .finish()
+    }
+}
+
+/// What a worker was counted as until now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Role {
+    /// Counted as a searcher.
+    pub searching: bool,
+    /// Counted as a fast worker.
+    pub fast: bool,
+}
+
+/// The idle word of one shard.
+pub struct IdleWord(Line<AtomicU64>);
+
+impl IdleWord {
+    /// A shard in which everybody is busy. `siblings`: there are other shards. `fenced`: start in the fence mode.
+    pub fn new(siblings: bool, fenced: bool) -> Self {
+        let bits = if siblings { SIBLINGS } else { 0 } | if fenced { FENCED } else { 0 };
+        IdleWord(Line(AtomicU64::new(State(bits).derive().0)))
+    }
+
+    /// Any thread. Relaxed: the barrier that precedes every decisive read orders it.
+    #[inline(always)]
+    pub fn load(&self) -> State {
+        State(self.0.0.load(Relaxed))
+    }
+
+    /// Applies `step` in one atomic step and returns the state before it; `None` when `step` declines.
+    fn update(&self, step: impl Fn(State) -> Option<u64>) -> Option<State> {
+        let mut old = self.0.0.load(Relaxed);
+        loop {
+            let new = State(step(State(old))?).derive();
+            // I1: Release, so that whoever acts on the new state sees what preceded it; Acquire for the mirror image.
+            match self.0.0.compare_exchange(old, new.0, ord("I1", AcqRel), Relaxed) {
+                Ok(_) => return Some(State(old)),
+                Err(now) => old = now,
+            }
+        }
+    }
+
+    /// Busy -> searching, unless `limit` workers search already. False: declined.
+    pub fn begin_search(&self, limit: u64) -> bool {
+        self.update(|s| (s.searching() < limit).then_some(s.0 + SEARCHER)).is_some()
+    }
+
+    /// Searching -> busy. Returns the state before.
+    pub fn end_search(&self) -> State {
+        self.update(|s| Some(s.0 - SEARCHER)).unwrap_or(State(0))
+    }
+
+    /// A searcher asks owners to publish.
+    pub fn raise_hungry(&self) {
+        if !self.load().hungry() {
+            self.update(|s| (s.searching() != 0).then_some(s.0 | HUNGRY));
+        }
+    }
+
+    /// An owner has published.
+    pub fn clear_hungry(&self) {
+        self.update(|s| s.hungry().then_some(s.0 & !HUNGRY));
+    }
+
+    /// Counts one more fast worker; returns the state after. Count first, then mark.
+    pub fn count_fast(&self) -> State {
+        let old = self.update(|s| Some(s.0 + FAST)).unwrap_or(State(0));
+        State(old.0 + FAST).derive()
+    }
+
+    /// Uncounts a fast worker; only for whoever took its mark away.
+    pub fn uncount_fast(&self) {
+        self.update(|s| Some(s.0 - FAST));
+    }
+
+    /// Busy, searching or fast -> idle, in one step. The caller must pass the heavy side of the barrier and look at every
+    /// source before it sleeps. True: it is the standby (nobody was, and there is somebody to watch).
+    pub fn announce(&self, bit: usize, leave: Role, watch: bool) -> bool {
+        let leaving = if leave.searching { SEARCHER } else { 0 } + if leave.fast { FAST } else { 0 };
+        let becomes = |s: State| !s.standby() && (watch || State(s.0 - leaving).fast() != 0);
+        let old = self.update(|s| Some((s.0 - leaving) | 1 << bit | if becomes(s) { STANDBY } else { 0 }));
+        old.is_some_and(becomes)
+    }
+
+    /// Idle -> searching, by the worker itself. False: a waker has chosen it already and counted it as a searcher.
+    /// A standby gives up the role in the same step.
+    pub fn retract(&self, bit: usize, standby: bool) -> bool {
+        let role = if standby { STANDBY } else { 0 };
+        self.update(|s| (s.idle() & 1 << bit != 0).then_some((s.0 & !(1 << bit | role)) + SEARCHER)).is_some()
+    }
+
+    /// A standby that a waker has chosen gives up the role.
+    pub fn leave_standby(&self) {
+        self.update(|s| Some(s.0 & !STANDBY));
+    }
+
+    /// Idle -> searching for one worker, chosen by a waker, which must unpark it. `None`: nobody is idle, or somebody
+    /// searches already, or (unless `despite_fast`) somebody is fast. Prefers one that is not the standby's bit only by
+    /// position: the lowest bit is the most recently used by convention of the search order.
+    pub fn choose(&self, despite_fast: bool) -> Option<usize> {
+        let fits = |s: State| s.idle() != 0 && s.searching() == 0 && (despite_fast || s.fast() == 0);
+        let lowest = |s: State| 1u64 << s.idle().trailing_zeros();
+        let old = self.update(|s| fits(s).then(|| (s.0 & !lowest(s)) + SEARCHER))?;
+        Some(old.idle().trailing_zeros() as usize)
+    }
+
+    /// Idle -> searching for worker `bit` whatever the others do; shutdown's broadcast. False: it is not idle.
+    pub fn choose_this(&self, bit: usize) -> bool {
+        self.update(|s| (s.idle() & 1 << bit != 0).then_some((s.0 & !(1 << bit)) + SEARCHER)).is_some()
+    }
+
+    /// From now on the light side of the barrier is a full fence in this shard.
+    pub fn set_fenced(&self) {
+        self.update(|s| Some(s.0 | FENCED));
+    }
+}

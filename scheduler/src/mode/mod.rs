@@ -1,0 +1,78 @@
+#![doc = include_str!("README.md")]
+
+use crate::idle::IdleWord;
+use crate::sync::{Acquire, AtomicU32, AtomicU64, Relaxed, Release, full_fence, heavy, ord};
+
+/// Which barrier stands between a submit's publication and its look at the idle word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BarrierMode {
+    /// Nothing on the submitting side, `membarrier(2)` on the parking side.
+    Membarrier = 0,
+    /// On the way from Membarrier to Fence: fences on the submitting side, `membarrier` still on the parking side.
+    Switching = 1,
+    /// A full fence on both sides.
+    Fence = 2,
+}
+
+/// The mode of one scheduler. It goes one way.
+pub struct Mode {
+    word: AtomicU32,
+    heavies: AtomicU64,
+}
+
+impl Mode {
+    /// A scheduler that starts in `mode`.
+    pub fn new(mode: BarrierMode) -> Self {
+        Mode { word: AtomicU32::new(mode as u32), heavies: AtomicU64::new(0) }
+    }
+
+    /// The mode now.
+    pub fn get(&self) -> BarrierMode {
+        // B1: whoever omits the heavy side must be behind the switcher's barrier.
+        match self.word.load(ord("B1", Acquire)) {
+            0 => BarrierMode::Membarrier,
+            1 => BarrierMode::Switching,
+            _ => BarrierMode::Fence,
+        }
+    }
+
+    /// Calls of `membarrier` so far.
+    pub fn heavies(&self) -> u64 {
+        self.heavies.load(Relaxed)
+    }
+
+    /// The heavy side: orders what the caller did before against every light side. False: nothing may be concluded, the
+    /// caller must not sleep without a limit; the switch to fences has been asked for.
+    #[inline]
+    pub fn heavy_side(&self, words: &[IdleWord]) -> bool {
+        if self.get() == BarrierMode::Fence {
+            full_fence("B2");
+            return true;
+        }
+        // Relaxed: a statistic.
+        self.heavies.fetch_add(1, Relaxed);
+        heavy() || self.give_up_membarrier(words)
+    }
+
+    /// Membarrier -> Switching -> Fence. True when the mode is Fence afterwards; then the caller is ordered, too.
+    /// Any thread, any number of times. Where the kernel refuses the barrier in between, the mode stays Switching.
+    #[cold]
+    pub fn give_up_membarrier(&self, words: &[IdleWord]) -> bool {
+        let (from, to) = (BarrierMode::Membarrier as u32, BarrierMode::Switching as u32);
+        // Relaxed, both: the fenced bits and the barrier below do the work, for every caller by itself.
+        let _ = self.word.compare_exchange(from, to, Relaxed, Relaxed);
+        words.iter().for_each(IdleWord::set_fenced);
+        if self.get() == BarrierMode::Fence {
+            full_fence("B2");
+            return true;
+        }
+        self.heavies.fetch_add(1, Relaxed);
+        if !heavy() {
+            return false;
+        }
+        // B3: pairs with B1.
+        self.word.store(BarrierMode::Fence as u32, ord("B3", Release));
+        true
+    }
+}

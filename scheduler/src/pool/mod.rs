@@ -1,0 +1,211 @@
+//! Threads: starting them, and ending them in order.
+
+use crate::builder::{Barrier, Builder};
+use crate::config::SHARD;
+use crate::credit::Credits;
+use crate::error::BuildError;
+use crate::idle::IdleWord;
+use crate::mode::{BarrierMode, Mode};
+use crate::phase::{Phase, PhaseWord};
+use crate::submit::{enter_worker, forget_last};
+use crate::sync::{Arc, Mutex};
+use crate::sys;
+use crate::task::cells;
+use crate::worker::{Context, Remote, Shared};
+use numa::{Seat, Topology};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::{Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// The threads of one scheduler.
+pub(crate) struct Pool {
+    pub(crate) shared: Arc<Shared>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+/// Starts the workers of a checked configuration and waits until all of them run.
+pub(crate) fn start(mut builder: Builder) -> Result<Pool, BuildError> {
+    sys::watch_forks(forget_in_child);
+    let topology = builder.topology.take().unwrap_or_else(Topology::discover);
+    let workers = builder.workers.unwrap_or_else(|| topology.default_workers());
+    let placement = builder.placement.take().unwrap_or_default();
+    let seats = numa::plan(&topology, &placement, builder.pin, workers).map_err(BuildError::Placement)?;
+    let mode = choose_mode(builder.barrier.unwrap_or_default())?;
+    let phase = PhaseWord::new().map_err(BuildError::Memory)?;
+    let spin = builder.spin_for(&topology, workers);
+    let (words, remotes) = seat(seats, mode);
+    let credits = builder.capacity.map(Credits::new);
+    let shared = Arc::new(Shared::new(
+        next_id(),
+        phase,
+        Mode::new(mode),
+        words,
+        remotes,
+        credits,
+        spin,
+        builder.hooks,
+        topology,
+    ));
+    let pool = Pool { shared, threads: Mutex::new(Vec::with_capacity(workers)) };
+    pool.spawn(builder.stack_size, &builder.name)?;
+    Ok(pool)
+}
+
+/// Schedulers are told apart by numbers that are never used again; 0 is nobody.
+fn next_id() -> u64 {
+    static NEXT: Mutex<u64> = Mutex::new(1);
+    let mut next = NEXT.lock().unwrap_or_else(|e| e.into_inner());
+    *next += 1;
+    *next - 1
+}
+
+fn choose_mode(barrier: Barrier) -> Result<BarrierMode, BuildError> {
+    match (barrier, sys::membarrier_register()) {
+        (Barrier::Fence, _) | (Barrier::Auto, Err(_)) => Ok(BarrierMode::Fence),
+        (_, Ok(())) => Ok(BarrierMode::Membarrier),
+        (Barrier::Membarrier, Err(refused)) => Err(BuildError::Membarrier(refused)),
+    }
+}
+
+/// Deals the workers out to shards: workers of one node together, at most [`SHARD`] in each.
+fn seat(seats: Vec<Seat>, mode: BarrierMode) -> (Box<[IdleWord]>, Box<[Remote]>) {
+    // Per shard: its node and how many it has.
+    let mut shards: Vec<(usize, usize)> = Vec::new();
+    let remotes: Box<[Remote]> = seats
+        .into_iter()
+        .map(|seat| {
+            let open = shards.iter().position(|&(node, count)| node == seat.node && count < SHARD);
+            let shard = open.unwrap_or_else(|| {
+                shards.push((seat.node, 0));
+                shards.len() - 1
+            });
+            shards[shard].1 += 1;
+            Remote::new(shard, shards[shard].1 - 1, seat)
+        })
+        .collect();
+    let siblings = shards.len() > 1;
+    let words = shards.iter().map(|_| IdleWord::new(siblings, mode == BarrierMode::Fence)).collect();
+    (words, remotes)
+}
+
+impl Pool {
+    fn spawn(&self, stack_size: usize, name: &dyn Fn(usize) -> String) -> Result<(), BuildError> {
+        let wanted = self.shared.workers.len();
+        let (ready, readies) = channel();
+        for index in 0..wanted {
+            let (shared, ready) = (self.shared.clone(), ready.clone());
+            let thread = std::thread::Builder::new().name(name(index)).stack_size(stack_size);
+            match thread.spawn(move || work(&shared, index, &ready)) {
+                Ok(thread) => self.threads().push(thread),
+                Err(source) => {
+                    self.give_up(index);
+                    return Err(BuildError::Spawn { started: index, wanted, source });
+                }
+            }
+        }
+        for _ in 0..wanted {
+            // A worker that could not even start has sent nothing; its sender is gone, and so is the channel in the end.
+            let _ = readies.recv();
+        }
+        Ok(())
+    }
+
+    /// Some thread was refused: those that run leave again.
+    fn give_up(&self, started: usize) {
+        self.shared.phase.advance(Phase::Open, Phase::Finished);
+        while self.threads().iter().any(|thread| !thread.is_finished()) {
+            self.shared.wake_all();
+            std::thread::sleep(Duration::from_micros(100));
+        }
+        debug_assert_eq!(self.threads().len(), started);
+        self.join();
+    }
+
+    fn threads(&self) -> crate::sync::MutexGuard<'_, Vec<JoinHandle<()>>> {
+        self.threads.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// Open -> closing -> sealed: refuses submissions, and makes everything accepted visible to the workers.
+    pub(crate) fn close(&self, abort: bool) {
+        let shared = &self.shared;
+        if abort {
+            shared.phase.set_abort();
+        }
+        if !shared.phase.advance(Phase::Open, Phase::Closing) {
+            return;
+        }
+        // C2, C3 of the phase protocol. Without the barrier there is only time: a store stays in a buffer for less.
+        while !shared.heavy_side() {
+            std::thread::sleep(Duration::from_millis(10));
+            if shared.mode.get() == BarrierMode::Switching {
+                break;
+            }
+        }
+        shared.phase.advance(Phase::Closing, Phase::Sealed);
+        if let Some(credits) = &shared.credits {
+            credits.close();
+        }
+        shared.wake_all();
+    }
+
+    /// Waits until every worker has left; true when they have.
+    pub(crate) fn await_end(&self, limit: Duration) -> bool {
+        let shared = &self.shared;
+        shared.await_quiet(limit, || shared.alive.load(crate::sync::Acquire) == 0)
+    }
+
+    /// Joins the threads, which have left or are about to; the calling thread's own, if it is a worker, is let go.
+    pub(crate) fn join(&self) {
+        let own = std::thread::current().id();
+        let threads = std::mem::take(&mut *self.threads());
+        for thread in threads {
+            if thread.thread().id() != own {
+                // A worker's panics are caught; if one got through there is nothing to add to its message.
+                let _ = thread.join();
+            }
+        }
+    }
+
+    /// The threads go on by themselves.
+    pub(crate) fn detach(&self) {
+        self.threads().clear();
+    }
+}
+
+extern "C" fn forget_in_child() {
+    forget_last();
+}
+
+/// The main function of a worker's thread.
+fn work(shared: &Arc<Shared>, index: usize, ready: &Sender<()>) {
+    let worker = &shared.workers[index];
+    if shared.topology.is_live()
+        && let Some(cpus) = &worker.seat.bind
+        && numa::bind_current_thread(cpus).is_err()
+    {
+        worker.unbound.store(1, crate::sync::Relaxed);
+    }
+    let _ = ready.send(());
+    cells::enter(|cells| {
+        let context = Context::new(shared, index, cells, sys::stack_floor());
+        context.enter(|| {
+            enter_worker(&context);
+            call(shared.hooks.started.as_deref(), &context);
+            context.main();
+            call(shared.hooks.stopped.as_deref(), &context);
+            forget_last();
+        });
+    });
+    shared.left();
+}
+
+type Hook = dyn Fn(usize, usize) + Send + Sync;
+
+fn call(hook: Option<&Hook>, context: &Context) {
+    let Some(hook) = hook else { return };
+    let node = context.shared.workers[context.index].node;
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(|| hook(context.index, node))) {
+        context.panicked(payload);
+    }
+}

@@ -1,0 +1,316 @@
+//! The owner's half of a worker: it lives on the worker's stack and never leaves its thread.
+#![expect(unsafe_code, reason = "the owner's handles of its queues, and the thread's current context")]
+
+use super::remote::Remote;
+use super::shared::Shared;
+use crate::config::{BATCH, STACK_RESERVE};
+use crate::idle::{IdleWord, State};
+use crate::lanes::Entry;
+use crate::queue::{forks, local};
+use crate::sync::{Arc, Registration, Relaxed, full_fence, light, ord, ticks_per_us};
+use crate::task::cells::Cells;
+use crate::task::raw::{Header, Job, RawTask};
+use std::cell::Cell;
+use std::mem::MaybeUninit;
+use std::ptr::null;
+
+thread_local! {
+    static CURRENT: Cell<*const Context> = const { Cell::new(null()) };
+}
+
+/// The context of the calling thread, if it is a worker.
+///
+/// The reference is good until the worker's main function returns, which is longer than any task.
+#[inline(always)]
+pub fn current<'a>() -> Option<&'a Context> {
+    // SAFETY: set by `Context::enter` for as long as the context lives on this thread's stack.
+    unsafe { CURRENT.get().as_ref() }
+}
+
+/// A height of a worker's private stack.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Mark {
+    pub(super) private: u32,
+    pub(super) keeps: u32,
+}
+
+/// The owner's half of a worker.
+pub struct Context {
+    /// The scheduler; keeps its memory, not its workers.
+    pub shared: Arc<Shared>,
+    /// Index of this worker.
+    pub index: usize,
+    pub(super) me: *const Remote,
+    pub(super) word: *const IdleWord,
+    /// This thread's cells.
+    pub cells: *const Cells,
+    pub(super) scanner: Registration,
+    /// Other workers, nearest first.
+    pub(super) victims: Box<[u32]>,
+    /// Mean time of recent tasks, and how many in a row were short.
+    pub(super) mean_ns: Cell<u64>,
+    pub(super) short_run: Cell<u32>,
+    /// Spin before a park, in ticks; adapts between an eighth of the limit and the limit.
+    pub(super) spin: Cell<u64>,
+    pub(super) ticks_per_us: u64,
+    /// Where the last claim found tasks.
+    pub(super) lane_start: Cell<usize>,
+    pub(super) turn: Cell<u32>,
+    /// This worker's own lane, for what its ring cannot hold.
+    own_lane: Cell<*const Entry>,
+    /// Batches from elsewhere that were put onto the ring.
+    pub(super) keeps: Cell<u32>,
+    /// Per worker: tasks it had run when this worker last looked.
+    pub(super) seen: Box<[Cell<u64>]>,
+    stack_floor: usize,
+}
+
+impl Context {
+    /// The context of worker `index` for the calling thread, which must be its thread.
+    pub fn new(shared: &Arc<Shared>, index: usize, cells: &Cells, stack_floor: usize) -> Self {
+        let me = &shared.workers[index];
+        let rate = ticks_per_us();
+        Context {
+            shared: shared.clone(),
+            index,
+            me,
+            word: &shared.words[me.shard],
+            cells,
+            scanner: shared.lanes.scanner(),
+            victims: victims(shared, index),
+            mean_ns: Cell::new(0),
+            short_run: Cell::new(0),
+            spin: Cell::new(shared.spin.as_micros() as u64 * rate),
+            ticks_per_us: rate,
+            lane_start: Cell::new(index),
+            turn: Cell::new(0),
+            own_lane: Cell::new(null()),
+            keeps: Cell::new(0),
+            seen: shared.workers.iter().map(|_| Cell::new(0)).collect(),
+            stack_floor,
+        }
+    }
+
+    /// Runs `f` with this context as the thread's current one.
+    pub fn enter(&self, f: impl FnOnce()) {
+        CURRENT.set(self);
+        f();
+        CURRENT.set(null());
+        let lane = self.own_lane.replace(null());
+        if !lane.is_null() {
+            // SAFETY: acquired by this worker, which uses it no more.
+            unsafe { self.shared.lanes.release(lane) };
+        }
+    }
+
+    /// What others may touch of this worker.
+    #[inline(always)]
+    pub(super) fn me(&self) -> &Remote {
+        // SAFETY: points into `shared`, which this context keeps.
+        unsafe { &*self.me }
+    }
+
+    /// The idle word of this worker's shard.
+    #[inline(always)]
+    pub(super) fn word(&self) -> &IdleWord {
+        // SAFETY: points into `shared`, which this context keeps.
+        unsafe { &*self.word }
+    }
+
+    /// This thread's cells.
+    #[inline(always)]
+    pub fn cells(&self) -> &Cells {
+        // SAFETY: the worker's main function keeps them for longer than the context.
+        unsafe { &*self.cells }
+    }
+
+    /// The owner's side of the ring.
+    #[inline(always)]
+    pub(super) fn ring(&self) -> local::Owner<'_, Header, { crate::config::RING }> {
+        // SAFETY: a context is the only user of its worker's owner side, and does not leave its thread.
+        unsafe { self.me().ring.owner() }
+    }
+
+    /// The owner's side of the fork stack.
+    #[inline(always)]
+    pub(super) fn forks(&self) -> forks::Owner<'_, Header, { crate::config::FORKS }> {
+        // SAFETY: as for the ring; `join` pairs every push with one pop, newest first.
+        unsafe { self.me().forks.owner() }
+    }
+
+    /// Bytes of stack left to the caller are enough to run other tasks on top.
+    pub(super) fn stack_left(&self) -> bool {
+        let here = 0u8;
+        self.stack_floor == 0 || (&raw const here).addr().saturating_sub(self.stack_floor) > STACK_RESERVE
+    }
+
+    // ---- submit ----------------------------------------------------------------------------------------------
+
+    /// Queues `f` on this worker. Never fails and never blocks: a full ring spills into this worker's lane.
+    ///
+    /// # Safety
+    /// The task must be run or dropped before anything `f` borrows ends.
+    #[inline(always)]
+    pub unsafe fn submit<F: Job>(&self, f: F) {
+        let cell = self.cells().take();
+        // SAFETY: a fresh cell; lifetimes are the caller's promise.
+        unsafe { RawTask::write(cell, f) };
+        if self.ring().push(cell.cast()).is_err() {
+            self.spill(cell);
+        }
+        self.poll();
+    }
+
+    /// The ring is full: the oldest tasks move to this worker's lane, where everybody looks, then `cell` fits.
+    #[cold]
+    #[inline(never)]
+    fn spill(&self, cell: *mut RawTask) {
+        let mut batch = [MaybeUninit::uninit(); BATCH as usize];
+        self.ring().publish(BATCH as u32);
+        for &mut task in self.me().ring.claim(&mut batch, |n| n) {
+            self.to_lane(task.cast());
+        }
+        self.me().counters.0.spills.add(BATCH);
+        if self.ring().push(cell.cast()).is_err() {
+            // Thieves have made no room either, they have published nothing new: the newest goes the same way.
+            self.to_lane(cell);
+        }
+    }
+
+    /// Moves a cell's task into this worker's lane.
+    fn to_lane(&self, cell: *mut RawTask) {
+        let lane = &self.lane().lane;
+        // SAFETY: this worker owns the lane, and runs no user code before the commit.
+        let slot = unsafe { lane.reserve() }.expect("a worker's own lane has no limit");
+        // SAFETY: a claimed task, and a fresh slot.
+        unsafe { RawTask::relocate(cell, slot) };
+        // SAFETY: reserved and written.
+        unsafe { lane.commit() };
+        // SAFETY: this worker owns the lane.
+        unsafe { lane.publish() };
+        // SAFETY: its task has moved out.
+        unsafe { self.cells().put(cell) };
+    }
+
+    /// This worker's lane; registered at first use.
+    pub fn lane(&self) -> &Entry {
+        if self.own_lane.get().is_null() {
+            self.own_lane.set(self.shared.lanes.acquire(self.word, self.me().shard));
+        }
+        // SAFETY: acquired above or before, and released only when the worker leaves.
+        unsafe { &*self.own_lane.get() }
+    }
+
+    /// What is queued here now: [`Context::help_own`] will not run it.
+    pub fn mark(&self) -> Mark {
+        Mark { private: self.ring().private_len(), keeps: self.keeps.get() }
+    }
+
+    /// Announces a latent fork. False: too many are nested, run it inline.
+    #[inline(always)]
+    pub fn push_fork(&self, frame: *mut Header) -> bool {
+        let pushed = self.forks().push(frame);
+        self.poll();
+        pushed
+    }
+
+    /// Settles the newest latent fork. True: it is the caller's. False: a thief has it, or had it.
+    #[inline(always)]
+    pub fn pop_fork(&self) -> bool {
+        self.forks().pop(|| {
+            self.between();
+        })
+    }
+
+    // ---- hungry and parked peers -----------------------------------------------------------------------------
+
+    /// One load and one test: does anybody want something of this worker?
+    #[inline(always)]
+    pub(super) fn poll(&self) {
+        let state = self.word().load();
+        if state.attention() {
+            self.attend(state);
+        }
+    }
+
+    /// The light side of the barrier, and the poll's load with it.
+    #[inline(always)]
+    pub(super) fn between(&self) -> State {
+        light();
+        let state = self.word().load();
+        if state.attention() {
+            self.fence_if(state);
+        }
+        state
+    }
+
+    #[cold]
+    fn fence_if(&self, state: State) {
+        if state.fenced() {
+            full_fence("B4");
+        }
+    }
+
+    /// Somebody is hungry, or parked with nobody looking.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn attend(&self, state: State) {
+        if !state.hungry() && !state.look() {
+            return;
+        }
+        let (tasks, forks) = (self.ring().private_len(), self.me().forks.private_len());
+        let mut public = self.me().public_len();
+        if tasks + forks != 0 && (state.hungry() || public == 0 && tasks + forks > 1) {
+            // The oldest fork is the largest piece of work there is.
+            if forks == 0 || !self.forks().publish() {
+                self.ring().publish(tasks.div_ceil(2));
+            }
+            public = self.me().public_len();
+            self.word().clear_hungry();
+        }
+        // A single private task wakes nobody as long as a standby would find it.
+        if state.look() && (public != 0 || tasks + forks != 0 && !state.standby()) {
+            self.shared.notify(self.me().shard);
+        }
+    }
+
+    /// This worker is marked and counted as fast.
+    pub(super) fn is_fast(&self) -> bool {
+        self.me().is_fast()
+    }
+
+    /// Nanoseconds of `ticks`.
+    pub(super) fn ns(&self, ticks: u64) -> u64 {
+        ticks.saturating_mul(1000) / self.ticks_per_us
+    }
+
+    /// Adds to the tasks of this worker.
+    #[inline(always)]
+    pub(super) fn count_task(&self) {
+        self.me().counters.0.tasks.add(1);
+    }
+
+    pub(super) fn waiting(&self, on: bool) {
+        let waiting = &self.shared.waiting.0;
+        if on {
+            waiting.fetch_add(1, ord("W1", crate::sync::AcqRel));
+        } else {
+            waiting.fetch_sub(1, ord("W1", crate::sync::AcqRel));
+        }
+        let _ = Relaxed;
+    }
+}
+
+/// The other workers, nearest first: same cache, same node, then by distance; each ring rotated by the worker's own index
+/// so that not everybody starts with the same victim.
+fn victims(shared: &Shared, index: usize) -> Box<[u32]> {
+    let me = &shared.workers[index];
+    let ring = |other: &Remote| {
+        let near = (other.seat.llc != me.seat.llc, other.node != me.node);
+        (near.1, near.0, shared.topology.distance(me.node, other.node).unwrap_or(u32::MAX))
+    };
+    let count = shared.workers.len();
+    let mut order: Vec<usize> = (1..count).map(|i| (index + i) % count).collect();
+    order.sort_by_key(|&other| ring(&shared.workers[other]));
+    order.into_iter().map(|i| i as u32).collect()
+}

@@ -1,0 +1,167 @@
+//! Where the next task comes from. The order is one chain: own private part, own public part, lanes; then, for a
+//! searcher, the lanes again, and the other workers nearest first.
+#![expect(unsafe_code, reason = "moves tasks from lane slots into cells")]
+
+use super::context::Context;
+use crate::config::{BATCH, STEAL_MAX};
+use crate::sync::Pin;
+use crate::task::raw::{Header, RawTask};
+use std::mem::MaybeUninit;
+
+impl Context {
+    /// The newest private task, else a batch from further away.
+    #[inline(always)]
+    pub(super) fn next(&self) -> Option<*mut Header> {
+        let mut state = None;
+        let task = self.ring().pop(|| state = Some(self.between()));
+        if task.is_some() {
+            if let Some(state) = state
+                && state.attention()
+            {
+                self.attend(state);
+            }
+            return task;
+        }
+        self.refill()
+    }
+
+    /// The private part is empty: a batch of the own public part, then of the lanes.
+    #[inline(never)]
+    fn refill(&self) -> Option<*mut Header> {
+        self.cells().trim();
+        let mut batch = [MaybeUninit::uninit(); BATCH as usize];
+        if self.me().ring.public_len() != 0 {
+            let tasks = self.me().ring.claim(&mut batch, |n| n);
+            if !tasks.is_empty() {
+                return self.keep(tasks);
+            }
+        }
+        self.claim(&self.scanner.pin())
+    }
+
+    /// The first of a batch; the others stay on the ring, in reach of thieves, oldest on top.
+    fn keep(&self, tasks: &mut [*mut Header]) -> Option<*mut Header> {
+        let (&mut first, rest) = tasks.split_first_mut()?;
+        if !rest.is_empty() {
+            self.keeps.set(self.keeps.get().wrapping_add(1));
+            self.ring().push_many(&mut rest.iter().rev().copied());
+        }
+        Some(first)
+    }
+
+    /// Claims a batch from the first lane that has one, beginning where the last claim was.
+    #[inline]
+    pub(super) fn claim(&self, pin: &Pin) -> Option<*mut Header> {
+        let limit = if self.is_fast() { BATCH } else { 1 };
+        let mut batch = [MaybeUninit::<*mut Header>::uninit(); BATCH as usize];
+        self.cells().reserve(limit as usize);
+        let start = self.lane_start.get();
+        let (taken, at) = self.shared.lanes.scan(pin, start, |entry| {
+            let mut n = 0;
+            let claim = entry.lane.claim(pin, limit, |slot| {
+                let cell = self.cells().take();
+                // SAFETY: the lane gives every claimed slot to us once; the cell is fresh.
+                unsafe { RawTask::relocate(slot, cell) };
+                batch[n].write(cell.cast());
+                n += 1;
+            });
+            (claim.taken != 0).then_some(claim.taken as usize)
+        })?;
+        if let Some(credits) = &self.shared.credits {
+            credits.give(taken as u64);
+        }
+        self.me().counters.0.claims.add(1);
+        // Stay with a lane for a few batches, then give the next its turn.
+        let turn = self.turn.get().wrapping_add(1);
+        self.turn.set(turn);
+        self.lane_start.set(if turn.is_multiple_of(4) { at + 1 } else { at });
+        // SAFETY: the first `taken` entries were written above.
+        let tasks = unsafe { batch[..taken].assume_init_mut() };
+        self.keep(tasks)
+    }
+
+    /// The oldest task of all that is this worker's, every streak; every fourth time the lanes go first.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn oldest(&self) -> Option<*mut Header> {
+        let turn = self.turn.get().wrapping_add(1);
+        self.turn.set(turn);
+        if turn.is_multiple_of(4)
+            && let Some(task) = self.claim(&self.scanner.pin())
+        {
+            return Some(task);
+        }
+        if self.ring().private_len() > 1 && self.me().ring.public_len() == 0 {
+            self.ring().publish(1);
+        }
+        let mut one = [MaybeUninit::uninit()];
+        self.me().ring.claim(&mut one, |_| 1).first().copied()
+    }
+
+    /// Takes half of what the nearest victim with public work has, at most [`STEAL_MAX`]; a fork counts for more.
+    pub(super) fn steal(&self) -> Option<*mut Header> {
+        for &victim in &self.victims {
+            let victim = &self.shared.workers[victim as usize];
+            if victim.public_len() == 0 {
+                continue;
+            }
+            if let Some(fork) = victim.forks.steal() {
+                self.count_steal(1);
+                return Some(fork);
+            }
+            let mut batch = [MaybeUninit::uninit(); STEAL_MAX];
+            let tasks = victim.ring.claim(&mut batch, |n| n.div_ceil(2));
+            if !tasks.is_empty() {
+                self.count_steal(tasks.len() as u64);
+                return self.keep(tasks);
+            }
+        }
+        None
+    }
+
+    fn count_steal(&self, tasks: u64) {
+        self.me().counters.0.steals.add(1);
+        self.me().counters.0.stolen.add(tasks);
+    }
+
+    /// Publishes on behalf of owners that do not answer. True: something can be stolen now.
+    #[cold]
+    pub(super) fn rescue(&self) -> bool {
+        for &victim in &self.victims {
+            let victim = &self.shared.workers[victim as usize];
+            let heavy = || self.shared.heavy_side();
+            if victim.forks.private_len() != 0 && victim.forks.rescue(heavy)
+                || victim.ring.private_hint() != 0 && victim.ring.rescue(heavy)
+            {
+                self.me().counters.0.rescues.add(1);
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Some lane holds tasks.
+    pub(super) fn backlog(&self) -> bool {
+        self.shared.backlog(&self.scanner.pin())
+    }
+
+    /// Tasks in the lanes, up to a number that justifies any decision.
+    pub(super) fn lane_backlog(&self) -> u64 {
+        let mut sum = 0;
+        self.shared.lanes.scan(&self.scanner.pin(), 0, |entry| -> Option<()> {
+            sum += entry.lane.backlog();
+            None
+        });
+        sum
+    }
+
+    /// Another worker has tasks that can be stolen now.
+    pub(super) fn others_public(&self) -> bool {
+        self.victims.iter().any(|&v| self.shared.workers[v as usize].public_len() != 0)
+    }
+
+    /// Another worker has tasks that only it, or a rescue, can reach.
+    pub(super) fn others_private(&self) -> bool {
+        self.victims.iter().any(|&v| self.shared.workers[v as usize].private_hint() != 0)
+    }
+}

@@ -1,0 +1,128 @@
+//! Waiting: a worker helps with other tasks meanwhile, any other thread sleeps.
+
+use super::context::{Context, Mark, current};
+use super::search::Outcome;
+use crate::park::{Parked, Parker};
+use crate::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Something that will be over.
+pub trait Wait {
+    /// It is over.
+    fn is_over(&self) -> bool;
+    /// The owner of `parker` wants a token when it is over. False: it is over already. Registering twice is legal.
+    fn register(&self, parker: Arc<Parker>) -> bool;
+}
+
+impl Context {
+    /// Runs tasks until `wait` is over; sleeps when there are none.
+    pub fn help(&self, wait: &dyn Wait) {
+        while !wait.is_over() {
+            if !self.stack_left() {
+                return self.sit_out(wait);
+            }
+            if let Some(task) = self.next() {
+                self.run_guarded(task);
+                continue;
+            }
+            match self.search(Some(wait)) {
+                Outcome::Task(task) => self.run_guarded(task),
+                Outcome::Again | Outcome::Finished => {}
+            }
+        }
+    }
+
+    /// Runs one task of its own or of the lanes, if there is one and stack for it.
+    pub fn help_once(&self) -> bool {
+        let task = self.stack_left().then(|| self.next()).flatten();
+        task.map(|task| self.run_guarded(task)).is_some()
+    }
+
+    /// Runs only what this worker has queued itself above `mark`; sleeps when that is done. What it cannot run it publishes.
+    pub fn help_own(&self, wait: &dyn Wait, mark: Mark) {
+        while !wait.is_over() {
+            let own = self.keeps.get() == mark.keeps && self.ring().private_len() > mark.private;
+            let task = (own && self.stack_left())
+                .then(|| {
+                    self.ring().pop(|| {
+                        self.between();
+                    })
+                })
+                .flatten();
+            match task {
+                Some(task) => self.run_guarded(task),
+                None => return self.sit_out(wait),
+            }
+        }
+    }
+
+    /// No stack is left to help on: what this worker hides is published, then it sleeps; the others do the work.
+    #[cold]
+    fn sit_out(&self, wait: &dyn Wait) {
+        while self.forks().publish() {}
+        self.ring().publish(u32::MAX);
+        self.shared.notify(self.me().shard);
+        sleep(&self.me().parker, wait, None);
+    }
+}
+
+fn sleep(parker: &Arc<Parker>, wait: &dyn Wait, limit: Option<Duration>) -> bool {
+    let deadline = limit.and_then(|limit| Instant::now().checked_add(limit));
+    if !wait.register(parker.clone()) {
+        return true;
+    }
+    while !wait.is_over() {
+        let left = deadline.map(|d| d.saturating_duration_since(Instant::now()));
+        if parker.park(left) == Parked::TimedOut && left == Some(Duration::ZERO) {
+            return wait.is_over();
+        }
+    }
+    true
+}
+
+thread_local! {
+    static PARKER: Arc<Parker> = Arc::new(Parker::new());
+}
+
+/// Waits on whatever thread this is, at most for `limit`; a worker helps until `wait` is over, however long its last task
+/// takes. True: it is over.
+pub fn block(wait: &dyn Wait, limit: Option<Duration>) -> bool {
+    if wait.is_over() {
+        return true;
+    }
+    match (current(), limit) {
+        (Some(context), None) => {
+            context.help(wait);
+            true
+        }
+        (Some(context), Some(_)) => context.help_for(wait, limit),
+        (None, _) => {
+            // A thread whose locals are gone already makes a parker for this one wait.
+            let parker = PARKER.try_with(Arc::clone).unwrap_or_else(|_| Arc::new(Parker::new()));
+            sleep(&parker, wait, limit)
+        }
+    }
+}
+
+impl Context {
+    /// Runs tasks until `wait` or the time is over.
+    fn help_for(&self, wait: &dyn Wait, limit: Option<Duration>) -> bool {
+        let Some(deadline) = limit.and_then(|limit| Instant::now().checked_add(limit)) else {
+            self.help(wait);
+            return true;
+        };
+        loop {
+            if wait.is_over() {
+                return true;
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return false;
+            }
+            if !self.help_once() {
+                // Short sleeps with a look around in between: a sleep of the idle protocol has no deadline.
+                sleep(&self.me().parker, wait, Some(left.min(Duration::from_millis(1))));
+            }
+        }
+    }
+}

@@ -1,0 +1,14 @@
+#![doc = include_str!("README.md")]
+
+mod context;
+mod find;
+mod help;
+mod remote;
+mod run;
+mod search;
+mod shared;
+
+pub use context::{Context, Mark, current};
+pub use help::{Wait, block};
+pub use remote::{Counters, Remote};
+pub use shared::{Hooks, Shared};

@@ -1,0 +1,131 @@
+//! The half of a worker that other threads may touch.
+#![expect(unsafe_code, reason = "wakes a futex word by address")]
+
+use crate::config::{FORKS, RING};
+use crate::park::Parker;
+use crate::queue::forks::Forks;
+use crate::queue::local::Ring;
+use crate::sync::{AcqRel, Arc, AtomicU32, AtomicU64, FutexWord, Line, Relaxed, ord};
+use crate::task::raw::Header;
+
+/// Counters of one worker: written by it alone with plain adds, read by anybody.
+#[derive(Default)]
+pub struct Counters {
+    /// Tasks run.
+    pub tasks: Count,
+    /// Tasks that panicked without a join handle to tell.
+    pub panics: Count,
+    /// Successful steals, and the tasks they brought.
+    pub steals: Count,
+    /// See `steals`.
+    pub stolen: Count,
+    /// Times it published on behalf of a stuck owner.
+    pub rescues: Count,
+    /// Times it slept.
+    pub parks: Count,
+    /// Times a sleep as the standby ended by time.
+    pub naps: Count,
+    /// Times it became a searcher.
+    pub searches: Count,
+    /// Batches claimed from lanes.
+    pub claims: Count,
+    /// Tasks moved to its lane because its ring was full.
+    pub spills: Count,
+}
+
+/// A counter with one writer.
+pub struct Count(AtomicU64);
+
+impl Default for Count {
+    fn default() -> Self {
+        Count(AtomicU64::new(0))
+    }
+}
+
+impl Count {
+    /// The owner adds `n`. Relaxed, and no read-modify-write: there is one writer, and readers want no more than a number.
+    #[inline(always)]
+    pub fn add(&self, n: u64) {
+        self.0.store(self.0.load(Relaxed).wrapping_add(n), Relaxed);
+    }
+    /// The value now, or a little earlier.
+    #[inline(always)]
+    pub fn get(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+}
+
+/// What others may touch of one worker.
+pub struct Remote {
+    /// Tasks.
+    pub ring: Ring<Header, RING>,
+    /// Latent forks.
+    pub forks: Forks<Header, FORKS>,
+    /// Where it sleeps.
+    pub parker: Arc<Parker>,
+    /// 1 while it is counted as fast. Whoever takes the mark away uncounts it.
+    fast: Line<AtomicU32>,
+    /// Statistics, and the sign of life that the standby watches.
+    pub counters: Line<Counters>,
+    /// Its shard.
+    pub shard: usize,
+    /// Its bit in the shard's idle word.
+    pub bit: usize,
+    /// Its node, as an index into the topology.
+    pub node: usize,
+    /// The seat it was given, and whether it could be bound to it.
+    pub seat: numa::Seat,
+    /// Set by the worker when binding failed.
+    pub unbound: AtomicU32,
+}
+
+impl Remote {
+    /// A worker that has not started.
+    pub fn new(shard: usize, bit: usize, seat: numa::Seat) -> Self {
+        Remote {
+            ring: Ring::new(),
+            forks: Forks::new(),
+            parker: Arc::new(Parker::new()),
+            fast: Line(AtomicU32::new(0)),
+            counters: Line(Counters::default()),
+            shard,
+            bit,
+            node: seat.node,
+            seat,
+            unbound: AtomicU32::new(0),
+        }
+    }
+
+    /// Tasks and forks that a thief can have at once.
+    pub fn public_len(&self) -> u32 {
+        self.ring.public_len() + self.forks.public_len()
+    }
+
+    /// Tasks and forks that only the owner or a rescue reaches.
+    pub fn private_hint(&self) -> u32 {
+        self.ring.private_hint() + self.forks.private_len()
+    }
+
+    /// The worker is counted as fast.
+    #[inline(always)]
+    pub fn is_fast(&self) -> bool {
+        self.fast.0.load(Relaxed) == 1
+    }
+
+    /// Marks the worker; it has been counted before.
+    pub fn mark_fast(&self) {
+        // F1: the count is there before anybody can find the mark (F2) and take it away.
+        self.fast.0.store(1, ord("N1", crate::sync::Release));
+    }
+
+    /// Takes the mark away. True: the caller must uncount it.
+    pub fn unmark_fast(&self) -> bool {
+        self.is_fast() && self.fast.0.swap(0, ord("N2", AcqRel)) == 1
+    }
+}
+
+/// Wakes sleepers of a word that outlives the call.
+pub(super) fn wake_word(word: &FutexWord, count: u32) {
+    // SAFETY: the word is borrowed.
+    unsafe { FutexWord::wake(word, count) };
+}

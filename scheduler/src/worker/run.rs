@@ -1,0 +1,172 @@
+//! The main loop: run streaks of tasks, learn how long they take, look further when there are none.
+#![expect(unsafe_code, reason = "calls the function word of a task")]
+
+use super::context::Context;
+use super::search::Outcome;
+use crate::config::{LONG_NS, SHORT_NS, SHORT_RUN, STREAK, WAKE_COST_NS};
+use crate::sync::ticks;
+use crate::task::raw::{Header, Verb};
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+impl Context {
+    /// Works until the scheduler has finished.
+    pub fn main(&self) {
+        loop {
+            while self.run_streak() {}
+            match self.search(None) {
+                Outcome::Task(task) => self.run_guarded(task),
+                Outcome::Again => {}
+                Outcome::Finished => return,
+            }
+        }
+    }
+
+    /// Runs (or, when aborting, drops) one task. It may unwind.
+    #[inline(always)]
+    pub(super) fn run(&self, task: *mut Header, verb: Verb) {
+        self.count_task();
+        // SAFETY: a task comes out of a queue exactly once, so it is ours; the header is valid until it is called.
+        let run = unsafe { (*task).run };
+        // SAFETY: as above; the cells are this thread's.
+        unsafe { run(task, self.cells(), verb) };
+    }
+
+    /// Runs one task; a panic is counted and reported, not passed on.
+    pub(super) fn run_guarded(&self, task: *mut Header) {
+        let verb = self.verb();
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| self.run(task, verb))) {
+            self.panicked(payload);
+        }
+        self.cells().trim();
+    }
+
+    /// Run or drop.
+    #[inline(always)]
+    pub(super) fn verb(&self) -> Verb {
+        if self.shared.phase.aborting() { Verb::Drop } else { Verb::Run }
+    }
+
+    /// A detached task has panicked. The one place where such a payload ends.
+    #[cold]
+    #[inline(never)]
+    pub fn panicked(&self, payload: Box<dyn Any + Send>) {
+        self.me().counters.0.panics.add(1);
+        // A hook or a payload whose destructor panics must not take the worker with it.
+        let guarded = catch_unwind(AssertUnwindSafe(|| {
+            if let Some(hook) = &self.shared.hooks.panicked {
+                hook(&*payload);
+            }
+        }));
+        drop_quietly(payload);
+        if let Err(second) = guarded {
+            drop_quietly(second);
+        }
+    }
+
+    /// Up to [`STREAK`] tasks, newest first, then the oldest. False: nothing of its own and nothing in the lanes.
+    fn run_streak(&self) -> bool {
+        self.cells().trim();
+        let began = ticks();
+        let before = self.me().counters.0.tasks.get();
+        let verb = self.verb();
+        let mut left = STREAK;
+        let more = loop {
+            // One landing pad for the whole streak: isolation costs nothing per task.
+            let ended = catch_unwind(AssertUnwindSafe(|| {
+                while left != 0 {
+                    left -= 1;
+                    let Some(task) = self.next() else { return false };
+                    self.run(task, verb);
+                }
+                true
+            }));
+            match ended {
+                Ok(more) => break more,
+                Err(payload) => self.panicked(payload),
+            }
+        };
+        // Nested waits have run tasks of their own, and learnt nothing from them: the mean covers them, too.
+        let done = self.me().counters.0.tasks.get() - before;
+        if verb == Verb::Drop {
+            // Relaxed: a statistic.
+            self.shared.dropped.fetch_add(done, crate::sync::Relaxed);
+        }
+        if done != 0 {
+            self.learn(self.ns(ticks().wrapping_sub(began)), done);
+        }
+        if more && let Some(task) = self.oldest() {
+            self.run_guarded(task);
+        }
+        more
+    }
+
+    /// Adjusts the batch size, the mark and the wake policy to what the last streak took.
+    fn learn(&self, total_ns: u64, done: u64) {
+        let each = total_ns / done;
+        let weight = done.min(8);
+        self.mean_ns.set((self.mean_ns.get() * (8 - weight) + each * weight) / 8);
+        let run = if each < SHORT_NS { self.short_run.get().saturating_add(done as u32) } else { 0 };
+        self.short_run.set(run);
+        if self.is_fast() {
+            if self.mean_ns.get() > LONG_NS {
+                self.slow_down();
+            } else {
+                self.wake_for_backlog();
+            }
+        } else if run >= SHORT_RUN && self.mean_ns.get() < SHORT_NS {
+            self.speed_up();
+        }
+    }
+
+    /// Becomes fast: submitters need wake nobody while this worker is awake. Somebody must watch it.
+    #[cold]
+    fn speed_up(&self) {
+        let state = self.word().count_fast();
+        self.me().mark_fast();
+        if state.idle() != 0 && !state.standby() {
+            self.shared.wake_in(self.me().shard, true);
+        }
+    }
+
+    /// Stops being fast. Submitters may have relied on it until now.
+    #[cold]
+    fn slow_down(&self) {
+        if self.me().unmark_fast() {
+            self.word().uncount_fast();
+            self.look_after_demotion();
+        }
+    }
+
+    /// After a fast worker was uncounted, by itself or by the standby: what was submitted meanwhile has woken nobody.
+    pub(super) fn look_after_demotion(&self) {
+        let sure = self.shared.heavy_side();
+        if !sure || self.backlog() || self.me().public_len() != 0 {
+            self.shared.notify(self.me().shard);
+        }
+    }
+
+    /// A fast worker wakes a second one only when the backlog is worth more time than the wake costs.
+    #[inline]
+    fn wake_for_backlog(&self) {
+        let state = self.word().load();
+        if state.idle() != 0 && state.searching() == 0 {
+            self.weigh_backlog();
+        }
+    }
+
+    #[cold]
+    fn weigh_backlog(&self) {
+        let own = u64::from(self.me().public_len() + self.me().private_hint());
+        if own.saturating_add(self.lane_backlog()).saturating_mul(self.mean_ns.get()) > WAKE_COST_NS {
+            self.shared.wake_in(self.me().shard, true);
+        }
+    }
+}
+
+/// Drops a panic payload; should its destructor panic, the second payload is leaked rather than dropped.
+pub(super) fn drop_quietly(payload: Box<dyn Any + Send>) {
+    if let Err(second) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
+        let _leaked = std::mem::ManuallyDrop::new(second);
+    }
+}

@@ -1,0 +1,319 @@
+//! Looking for work, going to sleep, and the watch of the standby. The protocol is in the README, events P1 to P9.
+
+use super::context::Context;
+use super::help::Wait;
+use super::remote::Remote;
+use crate::config::{GATHER_NS, PATIENCE_US, STANDBY_MAX_US, STANDBY_MIN_US, UNSURE_MS};
+use crate::idle::Role;
+use crate::park::Parked;
+use crate::phase::Phase;
+use crate::sync::{pause, ticks, yield_now};
+use crate::task::raw::Header;
+use std::time::Duration;
+
+/// How a search ended.
+#[must_use]
+pub(super) enum Outcome {
+    /// With a task to run.
+    Task(*mut Header),
+    /// What the caller waits for may have happened, or there may be work in its own queues.
+    Again,
+    /// The scheduler has finished.
+    Finished,
+}
+
+impl Context {
+    /// Looks everywhere until there is a task, or `wait` is over, or the scheduler has finished; sleeps in between.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn search(&self, wait: Option<&dyn Wait>) -> Outcome {
+        let over = || wait.is_some_and(Wait::is_over);
+        if self.is_fast() && self.linger(&over) {
+            return Outcome::Again;
+        }
+        let mut searching = !self.is_fast() && self.begin_search();
+        loop {
+            if searching {
+                match self.look_around(&over) {
+                    Some(outcome) => return outcome,
+                    None => self.spin.set((self.spin.get() / 2).max(self.spin_limit() / 8)),
+                }
+            }
+            match self.park(searching, wait) {
+                Outcome::Again => searching = true,
+                other => return other,
+            }
+            if over() {
+                self.end_search();
+                return Outcome::Again;
+            }
+        }
+    }
+
+    fn spin_limit(&self) -> u64 {
+        self.shared.spin.as_micros() as u64 * self.ticks_per_us
+    }
+
+    fn begin_search(&self) -> bool {
+        let peers = self.shared.members[self.me().shard].len() as u64;
+        let begun = self.word().begin_search((peers / 2).max(1));
+        self.me().counters.0.searches.add(u64::from(begun));
+        begun
+    }
+
+    /// A fast worker that has caught up: it stays counted as fast and lets tasks gather, so that the word every submitter
+    /// reads is not written once per drained lane. True: there is something.
+    fn linger(&self, over: &dyn Fn() -> bool) -> bool {
+        let began = ticks();
+        let gather = GATHER_NS * self.ticks_per_us / 1000;
+        let mut round = 0u32;
+        loop {
+            let gap = ticks();
+            while ticks().wrapping_sub(gap) < gather {
+                pause();
+            }
+            if self.me().public_len() != 0 || over() || self.backlog() || self.others_public() {
+                return true;
+            }
+            if ticks().wrapping_sub(began) >= self.spin.get() {
+                return false;
+            }
+            round += 1;
+            if round.is_multiple_of(16) {
+                yield_now();
+            }
+        }
+    }
+
+    /// One search as a counted searcher. `None`: the time is over, and the caller is still counted.
+    fn look_around(&self, over: &dyn Fn() -> bool) -> Option<Outcome> {
+        let began = ticks();
+        let patience = PATIENCE_US * self.ticks_per_us;
+        let mut round = 0u32;
+        loop {
+            if over() {
+                self.end_search();
+                return Some(Outcome::Again);
+            }
+            if let Some(task) = self.find() {
+                self.spin.set((self.spin.get() + self.spin.get() / 4 + 1).min(self.spin_limit()));
+                self.end_search();
+                return Some(Outcome::Task(task));
+            }
+            let waited = ticks().wrapping_sub(began);
+            let hidden = self.others_private();
+            if hidden {
+                self.word().raise_hungry();
+                if waited >= patience && self.rescue() {
+                    continue;
+                }
+            }
+            if waited >= self.spin.get().max(if hidden { patience } else { 0 }) {
+                return None;
+            }
+            round += 1;
+            if round.is_multiple_of(64) {
+                yield_now();
+            } else {
+                pause();
+            }
+        }
+    }
+
+    /// One look at everything that can be taken at once.
+    fn find(&self) -> Option<*mut Header> {
+        self.claim(&self.scanner.pin()).or_else(|| self.steal())
+    }
+
+    /// Searching -> busy. The last searcher wakes the next if it leaves something behind, or if nobody watches.
+    fn end_search(&self) {
+        let old = self.word().end_search();
+        if old.searching() != 1 || old.idle() == 0 {
+            return;
+        }
+        // Order (README, P4): the search ended first, this look comes last, after the claim has copied its batch.
+        let more = self.me().private_hint() + self.me().public_len() != 0 || self.backlog() || self.others_public();
+        let unwatched = !old.standby() && (old.fast() != 0 || self.others_private());
+        if more || unwatched {
+            self.shared.wake_in(self.me().shard, old.fast() != 0);
+        }
+    }
+
+    // ---- sleep -----------------------------------------------------------------------------------------------
+
+    /// Announces, looks once more at every source, sleeps. `Again`: the caller is counted as a searcher.
+    fn park(&self, searching: bool, wait: Option<&dyn Wait>) -> Outcome {
+        let _waiting = wait.map(|_| Waiting::new(self));
+        if wait.is_some_and(|w| !w.register(self.me().parker.clone())) && !searching {
+            self.word().begin_search(u64::MAX);
+            return Outcome::Again;
+        }
+        let fast = self.me().unmark_fast();
+        self.short_run.set(0);
+        let standby = self.word().announce(
+            self.me().bit,
+            Role { searching, fast },
+            self.sample(false).watch || self.anyone_fast(),
+        );
+        let sure = self.shared.heavy_side();
+        let mut nap = Duration::from_micros(STANDBY_MIN_US);
+        let mut stuck = false;
+        loop {
+            if stuck || wait.is_some_and(Wait::is_over) || self.work_for_me(standby) {
+                return self.stay(standby);
+            }
+            if self.finished(wait) {
+                return Outcome::Finished;
+            }
+            let limit = if standby {
+                Some(nap)
+            } else {
+                self.tidy();
+                (!sure).then_some(Duration::from_millis(UNSURE_MS))
+            };
+            self.me().counters.0.parks.add(1);
+            let parked = self.me().parker.park(limit);
+            if self.word().load().idle() & 1 << self.me().bit == 0 {
+                // A waker has chosen this worker and counted it as a searcher.
+                if standby {
+                    self.word().leave_standby();
+                }
+                return Outcome::Again;
+            }
+            if parked == Parked::TimedOut && !sure {
+                return self.stay(standby);
+            }
+            if parked == Parked::TimedOut && standby {
+                self.me().counters.0.naps.add(1);
+                nap = (nap * 2).min(Duration::from_micros(STANDBY_MAX_US));
+                let peers = self.sample(true);
+                stuck = peers.stuck;
+                if !peers.watch && !self.anyone_fast() {
+                    return self.stay(standby);
+                }
+            }
+            // Otherwise a token that belongs to a wait, or to an earlier one: look again.
+        }
+    }
+
+    /// Idle -> searching, unless a waker was faster and has done it.
+    fn stay(&self, standby: bool) -> Outcome {
+        if !self.word().retract(self.me().bit, standby) && standby {
+            self.word().leave_standby();
+        }
+        Outcome::Again
+    }
+
+    /// The last look. A standby leaves the lanes to fast workers for as long as they get on with it.
+    fn work_for_me(&self, standby: bool) -> bool {
+        let own = self.me().public_len() + self.me().private_hint() != 0;
+        if own || self.others_public() {
+            return true;
+        }
+        if !standby {
+            // Hidden work needs a standby; if there is none the caller must come back as one.
+            let hidden = self.others_private() && !self.word().load().standby();
+            return hidden || !self.anyone_fast() && self.backlog() || self.unwatched();
+        }
+        !self.anyone_fast() && self.backlog()
+    }
+
+    /// Somebody is fast and nobody of this shard watches: the parker must come back as the standby.
+    fn unwatched(&self) -> bool {
+        let state = self.word().load();
+        self.anyone_fast() && !state.standby()
+    }
+
+    fn anyone_fast(&self) -> bool {
+        self.shared.words.iter().any(|word| word.load().fast() != 0)
+    }
+
+    /// A look at the others: is anybody worth watching, and is anybody stuck?
+    ///
+    /// Worth watching is who holds tasks, or has run some since the last look and so may have hidden some by now. Stuck is
+    /// who has run nothing since the last look while tasks wait; with `demote` its mark is taken away, so that submitters
+    /// wake somebody again.
+    fn sample(&self, demote: bool) -> Peers {
+        let mut peers = Peers { watch: false, stuck: false };
+        for &victim in &self.victims {
+            let worker = &self.shared.workers[victim as usize];
+            let ran = worker.counters.0.tasks.get();
+            let moved = self.seen[victim as usize].replace(ran) != ran;
+            let hidden = worker.private_hint() != 0;
+            peers.watch |= hidden || worker.public_len() != 0 || moved && !self.is_idle(victim as usize);
+            if demote && !moved {
+                peers.stuck |= hidden || self.demote(worker);
+            }
+        }
+        peers
+    }
+
+    /// Takes the mark from a fast worker that is stuck while the lanes hold tasks. True: done.
+    fn demote(&self, worker: &Remote) -> bool {
+        if !worker.is_fast() || !self.backlog() || !worker.unmark_fast() {
+            return false;
+        }
+        self.shared.words[worker.shard].uncount_fast();
+        self.shared.heavy_side();
+        true
+    }
+
+    fn is_idle(&self, worker: usize) -> bool {
+        let worker = &self.shared.workers[worker];
+        self.shared.words[worker.shard].load().idle() & 1 << worker.bit != 0
+    }
+
+    /// Before a sleep without limit: foreign cells go home, surplus memory goes back, drained lanes without an owner go.
+    fn tidy(&self) {
+        self.cells().settle();
+        let pin = self.scanner.pin();
+        self.shared.lanes.scan(&pin, 0, |entry| -> Option<()> {
+            entry.lane.trim();
+            None
+        });
+        let orphans = self.shared.lanes.orphans(&pin);
+        drop(pin);
+        if orphans {
+            self.shared.lanes.reap();
+        }
+        self.scanner.flush();
+    }
+
+    /// The worker is announced and has found nothing: is that the end, or at least a quiet moment?
+    fn finished(&self, wait: Option<&dyn Wait>) -> bool {
+        let phase = self.shared.phase.get();
+        if phase == Phase::Finished {
+            return wait.is_none();
+        }
+        if wait.is_none() && self.shared.quiescent(&self.scanner.pin()) {
+            self.shared.announce_quiet();
+            if phase == Phase::Sealed && self.shared.phase.advance(Phase::Sealed, Phase::Finished) {
+                self.shared.wake_all();
+                return true;
+            }
+        }
+        false
+    }
+}
+
+/// What a look at the other workers says.
+struct Peers {
+    watch: bool,
+    stuck: bool,
+}
+
+/// Counts a worker that sleeps with a task on its stack.
+struct Waiting<'a>(&'a Context);
+
+impl<'a> Waiting<'a> {
+    fn new(context: &'a Context) -> Self {
+        context.waiting(true);
+        Waiting(context)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.waiting(false);
+    }
+}

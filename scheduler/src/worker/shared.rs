@@ -1,0 +1,235 @@
+//! What all threads of one scheduler share, and what they may do with it.
+
+use super::remote::Remote;
+use crate::credit::Credits;
+use crate::error::SubmitError;
+use crate::idle::IdleWord;
+use crate::lanes::LaneTable;
+use crate::mode::Mode;
+use crate::phase::{Phase, PhaseWord};
+use crate::sync::{AcqRel, Acquire};
+use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, FutexWord, Line, Pin, Relaxed, full_fence, ord};
+use std::any::Any;
+use std::time::{Duration, Instant};
+
+/// What the user hooked in.
+pub struct Hooks {
+    /// Called on the worker when a detached task has panicked.
+    pub panicked: Option<Box<dyn Fn(&(dyn Any + Send)) + Send + Sync>>,
+    /// Called on each worker before its first task, with its index and node.
+    pub started: Option<Box<dyn Fn(usize, usize) + Send + Sync>>,
+    /// Called on each worker after its last task.
+    pub stopped: Option<Box<dyn Fn(usize, usize) + Send + Sync>>,
+}
+
+/// Everything of a scheduler that outlives its handles.
+pub struct Shared {
+    /// Never reused in this process; 0 is nobody.
+    pub id: u64,
+    /// Open, closing, sealed, finished, forked.
+    pub phase: PhaseWord,
+    /// Membarrier or fence.
+    pub mode: Mode,
+    /// One idle word per shard of a few workers of one node.
+    pub words: Box<[IdleWord]>,
+    /// The submitter lanes.
+    pub lanes: LaneTable,
+    /// Indices of the workers of each shard, by their bits.
+    pub members: Box<[Box<[usize]>]>,
+    /// What others may touch of each worker.
+    pub workers: Box<[Remote]>,
+    /// The capacity, if there is one.
+    pub credits: Option<Credits>,
+    /// Longest spin before a park.
+    pub spin: Duration,
+    /// What the user hooked in.
+    pub hooks: Hooks,
+    /// The host.
+    pub topology: numa::Topology,
+    /// Workers that sleep inside a join or scope: idle in the idle word, but with a task on their stack.
+    pub waiting: Line<AtomicU32>,
+    /// Workers whose thread has not left.
+    pub alive: AtomicU32,
+    /// Wake-ups by system call, by anybody.
+    pub wakes: AtomicU64,
+    /// Tasks dropped by an aborting shutdown.
+    pub dropped: AtomicU64,
+    /// Threads in `wait_idle` or `shutdown`, and the word they sleep on.
+    watchers: AtomicUsize,
+    quiet: FutexWord,
+}
+
+impl Shared {
+    /// Puts the parts together; everybody is busy until the workers say otherwise.
+    #[expect(clippy::too_many_arguments, reason = "the one caller is the builder")]
+    pub fn new(
+        id: u64,
+        phase: PhaseWord,
+        mode: Mode,
+        words: Box<[IdleWord]>,
+        workers: Box<[Remote]>,
+        credits: Option<Credits>,
+        spin: Duration,
+        hooks: Hooks,
+        topology: numa::Topology,
+    ) -> Self {
+        let mut members = vec![Vec::new(); words.len()];
+        for (index, worker) in workers.iter().enumerate() {
+            members[worker.shard].push(index);
+            debug_assert_eq!(members[worker.shard].len(), worker.bit + 1, "bits are dealt out in order");
+        }
+        Shared {
+            id,
+            phase,
+            mode,
+            words,
+            members: members.into_iter().map(Vec::into_boxed_slice).collect(),
+            lanes: LaneTable::new(64),
+            alive: AtomicU32::new(workers.len() as u32),
+            workers,
+            credits,
+            spin,
+            hooks,
+            topology,
+            waiting: Line(AtomicU32::new(0)),
+            wakes: AtomicU64::new(0),
+            dropped: AtomicU64::new(0),
+            watchers: AtomicUsize::new(0),
+            quiet: FutexWord::new(0),
+        }
+    }
+
+    // ---- wake ------------------------------------------------------------------------------------------------
+
+    /// Wakes one idle worker of the shard unless somebody there searches (or, by default, is fast). True: woken.
+    pub fn wake_in(&self, shard: usize, despite_fast: bool) -> bool {
+        let Some(bit) = self.words[shard].choose(despite_fast) else { return false };
+        self.unpark(self.members[shard][bit]);
+        true
+    }
+
+    /// A submitter or an owner with work to give saw that its shard has nobody looking: wakes at most one worker, nearest
+    /// shard first; none if any shard has a searcher, who will look everywhere.
+    #[cold]
+    pub fn notify(&self, home: usize) {
+        let shards = self.words.len();
+        for i in 0..shards {
+            let shard = (home + i) % shards;
+            let state = self.words[shard].load();
+            if state.searching() != 0 || state.fast() != 0 || self.wake_in(shard, false) {
+                return;
+            }
+        }
+    }
+
+    fn unpark(&self, worker: usize) {
+        if self.workers[worker].parker.unpark() {
+            self.wakes.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// Shutdown only: wakes everybody who is idle.
+    pub fn wake_all(&self) {
+        for (index, worker) in self.workers.iter().enumerate() {
+            if self.words[worker.shard].choose_this(worker.bit) {
+                self.unpark(index);
+            }
+        }
+    }
+
+    /// The heavy side of the barrier, for parkers, thieves and the closer.
+    #[inline]
+    pub fn heavy_side(&self) -> bool {
+        self.mode.heavy_side(&self.words)
+    }
+
+    // ---- what there is to do ---------------------------------------------------------------------------------
+
+    /// Some lane holds tasks.
+    pub fn backlog(&self, pin: &Pin) -> bool {
+        self.lanes.scan(pin, 0, |entry| (entry.lane.backlog() != 0).then_some(())).is_some()
+    }
+
+    /// Tasks in lanes and worker queues; a snapshot that may be stale by the time it returns.
+    pub fn queued(&self, pin: &Pin) -> u64 {
+        let mut queued = 0;
+        self.lanes.scan(pin, 0, |entry| -> Option<()> {
+            queued += entry.lane.backlog();
+            None
+        });
+        queued + self.workers.iter().map(|w| u64::from(w.public_len() + w.private_hint())).sum::<u64>()
+    }
+
+    /// Every worker is idle with an empty stack, and no queue holds a task. The caller has passed the heavy side after the
+    /// last thing it wants covered.
+    pub fn quiescent(&self, pin: &Pin) -> bool {
+        let idle: u32 = self.words.iter().map(|w| w.load().idle().count_ones()).sum();
+        // W2: pairs with the increments in `help`, so that a waiter that has left is seen as busy.
+        idle as usize == self.workers.len()
+            && self.waiting.0.load(ord("W2", Acquire)) == 0
+            && !self.backlog(pin)
+            && self.workers.iter().all(|w| w.public_len() + w.private_hint() == 0)
+    }
+
+    /// A parker has found the scheduler quiescent: tells whoever waits for that.
+    pub fn announce_quiet(&self) {
+        // The heavy side between the announcement and this load pairs with the fence in `await_quiet`.
+        if self.watchers.load(Relaxed) != 0 {
+            self.quiet.value.fetch_add(1, ord("W3", AcqRel));
+            // SAFETY-free: the word is borrowed.
+            self.wake_watchers();
+        }
+    }
+
+    #[cold]
+    fn wake_watchers(&self) {
+        super::remote::wake_word(&self.quiet, u32::MAX);
+    }
+
+    /// Sleeps until `done()` or until the time is over; looks again whenever the scheduler becomes quiescent or a worker
+    /// leaves. True: done.
+    pub fn await_quiet(&self, limit: Duration, done: impl Fn() -> bool) -> bool {
+        let deadline = Instant::now().checked_add(limit);
+        self.watchers.fetch_add(1, ord("W4", AcqRel));
+        let result = loop {
+            let seen = self.quiet.value.load(ord("W5", Acquire));
+            full_fence("W6");
+            // A parker in the membarrier mode orders its announcement against this fence by its own barrier.
+            if done() {
+                break true;
+            }
+            let left = deadline.map(|d| d.saturating_duration_since(Instant::now()));
+            if left == Some(Duration::ZERO) {
+                break false;
+            }
+            let _ = self.quiet.wait(seen, left);
+        };
+        self.watchers.fetch_sub(1, Relaxed);
+        result
+    }
+
+    /// A worker's thread is about to end.
+    pub fn left(&self) {
+        self.alive.fetch_sub(1, ord("W7", AcqRel));
+        self.quiet.value.fetch_add(1, ord("W3", AcqRel));
+        self.wake_watchers();
+    }
+
+    /// The shard nearest to the calling thread.
+    pub fn home_shard(&self) -> usize {
+        if self.words.len() == 1 || !self.topology.is_live() {
+            return 0;
+        }
+        let node = numa::current_node().ok().and_then(|node| self.topology.node_index(node));
+        let near = |worker: &&Remote| Some(worker.node) == node;
+        self.workers.iter().find(near).map_or(0, |worker| worker.shard)
+    }
+
+    /// Why a submission that did not find the scheduler open is refused.
+    pub fn refusal<F>(&self, f: F) -> SubmitError<F> {
+        match self.phase.get() {
+            Phase::Forked => SubmitError::Forked(f),
+            _ => SubmitError::Closed(f),
+        }
+    }
+}

@@ -6,12 +6,15 @@
 //! the lane has to order.
 
 use loom::thread;
-use loom_tests::{model, teeth};
+use loom_tests::model;
 use scheduler::internals::queue::lane::{Claim, Lane};
 use scheduler::internals::sync::{Arc, Pin, Reclaimer};
 
 /// Which task, and a reference that must be given back once.
-struct Task(u64, Arc<()>);
+struct Task {
+    position: u64,
+    _proof: Arc<()>,
+}
 
 struct World<const BLOCK: usize> {
     lane: Arc<Lane<Task, BLOCK>>,
@@ -23,12 +26,7 @@ struct World<const BLOCK: usize> {
 impl<const BLOCK: usize> World<BLOCK> {
     fn new() -> Self {
         let pin = Arc::new(Reclaimer::new().register().pin());
-        World {
-            lane: Arc::new(Lane::new()),
-            pin,
-            proof: Arc::new(()),
-            next: 0,
-        }
+        World { lane: Arc::new(Lane::new()), pin, proof: Arc::new(()), next: 0 }
     }
 
     /// Commits `count` tasks numbered by position and publishes them once.
@@ -37,7 +35,7 @@ impl<const BLOCK: usize> World<BLOCK> {
             // SAFETY: the main thread is the only producer.
             let slot = unsafe { self.lane.reserve() }.expect("no limit is set");
             // SAFETY: reserved just now.
-            unsafe { slot.write(Task(self.next, self.proof.clone())) };
+            unsafe { slot.write(Task { position: self.next, _proof: self.proof.clone() }) };
             // SAFETY: written just now.
             unsafe { self.lane.commit() };
             self.next += 1;
@@ -55,7 +53,7 @@ impl<const BLOCK: usize> World<BLOCK> {
             let slot = unsafe { self.lane.slot_at(position) };
             // SAFETY: holds a task that is ours again.
             let task = unsafe { slot.read() };
-            assert_eq!(task.0, position);
+            assert_eq!(task.position, position);
         }
         self.next = first;
         first
@@ -74,37 +72,26 @@ impl<const BLOCK: usize> World<BLOCK> {
     fn finish(self, mut got: Vec<u64>, count: u64) {
         while claim(&self.lane, &self.pin, u64::MAX, &mut got).taken > 0 {}
         got.sort_unstable();
-        assert!(
-            got.iter().copied().eq(0..count),
-            "claimed {got:?} of {count}"
-        );
+        assert!(got.iter().copied().eq(0..count), "claimed {got:?} of {count}");
         assert!(self.lane.is_drained());
     }
 }
 
-fn claim<const BLOCK: usize>(
-    lane: &Lane<Task, BLOCK>,
-    pin: &Pin,
-    max: u64,
-    got: &mut Vec<u64>,
-) -> Claim {
+fn claim<const BLOCK: usize>(lane: &Lane<Task, BLOCK>, pin: &Pin, max: u64, got: &mut Vec<u64>) -> Claim {
     lane.claim(pin, max, |slot| {
         // SAFETY: a claimed slot holds a task.
-        got.push(unsafe { slot.read() }.0);
+        got.push(unsafe { slot.read() }.position);
     })
 }
 
 fn join_all<const N: usize>(threads: [thread::JoinHandle<Vec<u64>>; N]) -> Vec<u64> {
-    threads
-        .into_iter()
-        .flat_map(|thread| thread.join().unwrap())
-        .collect()
+    threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
 }
 
 /// The payload reaches the claimer, through both ways a block ends: claimed whole, and counted.
 #[test]
 fn push_and_claim() {
-    model("lane push_and_claim", None, 100, || {
+    model("lane push_and_claim", Some(5), 100, || {
         let mut world = World::<2>::new();
         let claimer = world.claimer(2, 3);
         world.push(1);
@@ -114,29 +101,30 @@ fn push_and_claim() {
     });
 }
 
-/// Two claimers share a block; its last counter sends it home; the owner writes its slots again.
+/// Two claimers share a block, one of them the owner itself, which may be the last to count and then reuses the slots
+/// with nothing but the count between the other's reads and its writes.
 #[test]
-fn slots_are_reused_after_both_claimers_counted() {
-    model("lane slots_are_reused", Some(3), 100, || {
+fn last_counter_reuses_the_slots() {
+    model("lane last_counter_reuses_the_slots", Some(4), 50, || {
         let mut world = World::<2>::new();
         world.push(2);
-        let claimers = [world.claimer(1, 1), world.claimer(1, 1)];
-        world.push(1);
-        let got = join_all(claimers);
+        let claimer = world.claimer(1, 1);
+        let mut got = Vec::new();
+        let _ = claim(&world.lane, &world.pin, 1, &mut got);
         world.push(2);
-        world.finish(got, 5);
+        got.extend(join_all([claimer]));
+        world.finish(got, 4);
     });
 }
 
-/// As above, and the owner goes on while the claimers work.
+/// Two claimers share a block, and its last counter sends it home while the owner goes on.
 #[test]
 fn slots_are_reused_while_claimers_work() {
-    model("lane slots_are_reused_while", Some(2), 100, || {
+    model("lane slots_are_reused_while_claimers_work", Some(2), 1000, || {
         let mut world = World::<2>::new();
         world.push(2);
-        let claimers = [world.claimer(1, 2), world.claimer(1, 1)];
-        world.push(2);
-        world.push(1);
+        let claimers = [world.claimer(1, 1), world.claimer(1, 1)];
+        world.push(3);
         let got = join_all(claimers);
         world.finish(got, 5);
     });
@@ -145,7 +133,7 @@ fn slots_are_reused_while_claimers_work() {
 /// A block claimed as a whole is not counted: its way home alone must order the reuse.
 #[test]
 fn whole_blocks_are_reused() {
-    model("lane whole_blocks_are_reused", None, 100, || {
+    model("lane whole_blocks_are_reused", Some(3), 100, || {
         let mut world = World::<1>::new();
         world.push(1);
         let claimer = world.claimer(1, 2);
@@ -156,15 +144,32 @@ fn whole_blocks_are_reused() {
     });
 }
 
-/// Directories of 1, 2 and 4 entries: claimers of old blocks walk from new directories, and the last hold frees.
+/// A larger directory takes over while the only block of the old one is claimed: either side may be the last to hold
+/// the old one, and frees it.
 #[test]
-fn directories_grow_and_go() {
-    model("lane directories_grow_and_go", Some(2), 100, || {
+fn directory_is_passed() {
+    model("lane directory_is_passed", Some(5), 50, || {
+        let mut world = World::<1>::new();
+        world.push(1);
+        let claimer = world.claimer(1, 1);
+        world.push(1);
+        let got = join_all([claimer]);
+        world.finish(got, 2);
+    });
+}
+
+/// Directories of 1, 2 and 4 entries: the claimer of the oldest block walks there from the newest directory, while the
+/// one in between loses its blocks.
+#[test]
+fn directories_go_oldest_first() {
+    model("lane directories_go_oldest_first", Some(3), 1000, || {
         let mut world = World::<1>::new();
         world.push(2);
-        let claimers = [world.claimer(1, 2), world.claimer(1, 1)];
+        let claimer = world.claimer(1, 1);
         world.push(2);
-        let got = join_all(claimers);
+        let mut got = Vec::new();
+        (0..3).for_each(|_| _ = claim(&world.lane, &world.pin, 1, &mut got));
+        got.extend(join_all([claimer]));
         world.finish(got, 4);
     });
 }
@@ -172,7 +177,7 @@ fn directories_grow_and_go() {
 /// Somebody trims while blocks come home and the owner refills.
 #[test]
 fn trim_against_return_and_refill() {
-    model("lane trim", Some(2), 100, || {
+    model("lane trim_against_return_and_refill", Some(2), 100, || {
         let mut world = World::<1>::new();
         world.push(3);
         let mut got = Vec::new();
@@ -192,7 +197,7 @@ fn trim_against_return_and_refill() {
 /// The last submit found the scheduler closed: claimed or withdrawn, and the one before stays claimable.
 #[test]
 fn withdraw_against_claimers() {
-    model("lane withdraw", Some(3), 100, || {
+    model("lane withdraw_against_claimers", Some(2), 100, || {
         let mut world = World::<2>::new();
         world.push(1);
         let claimers = [world.claimer(2, 1), world.claimer(1, 1)];
@@ -222,7 +227,7 @@ fn withdraw_again() {
 /// first cut must fail under the second.
 #[test]
 fn withdraw_nested() {
-    model("lane withdraw_nested", None, 100, || {
+    model("lane withdraw_nested", Some(4), 100, || {
         let mut world = World::<2>::new();
         world.push(2);
         let claimer = world.claimer(2, 2);
@@ -235,8 +240,8 @@ fn withdraw_nested() {
 
 /// Every ordering and every planted bug is noticed.
 #[test]
-fn every_weakening_is_noticed() {
-    teeth(&[
+fn teeth() {
+    loom_tests::teeth(&[
         ("push_and_claim", "L1"),
         ("push_and_claim", "L2"),
         ("withdraw_against_claimers", "L3"),
@@ -244,16 +249,17 @@ fn every_weakening_is_noticed() {
         ("whole_blocks_are_reused", "L5"),
         ("whole_blocks_are_reused", "L6"),
         ("trim_against_return_and_refill", "L6"),
-        ("directories_grow_and_go", "L7"),
-        ("directories_grow_and_go", "L8"),
-        ("directories_grow_and_go", "L9:acq"),
-        ("directories_grow_and_go", "L9:rel"),
-        ("directories_grow_and_go", "L10:acq"),
-        ("directories_grow_and_go", "L10:rel"),
+        ("directories_go_oldest_first", "L7"),
+        ("directories_go_oldest_first", "L8"),
+        ("directory_is_passed", "L9:acq"),
+        ("directory_is_passed", "L9:rel"),
+        ("directories_go_oldest_first", "L10:acq"),
+        ("directories_go_oldest_first", "L10:rel"),
         ("trim_against_return_and_refill", "L11"),
-        ("slots_are_reused_while_claimers_work", "L12:acq"),
-        ("slots_are_reused_while_claimers_work", "L12:rel"),
+        ("last_counter_reuses_the_slots", "L12:acq"),
+        ("last_counter_reuses_the_slots", "L12:rel"),
         ("withdraw_against_claimers", "lane-no-cut"),
         ("withdraw_nested", "lane-one-cut"),
+        ("directories_go_oldest_first", "lane-directory-order"),
     ]);
 }

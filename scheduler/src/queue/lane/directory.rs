@@ -10,7 +10,7 @@
 #![expect(unsafe_code, reason = "directories are linked by raw pointers and freed by the last one to let go")]
 
 use super::block::Block;
-use crate::sync::{AcqRel, Acquire, AtomicPtr, AtomicU64, Relaxed, Release, ord};
+use crate::sync::{AcqRel, Acquire, AtomicPtr, AtomicU64, Relaxed, Release, ord, planted};
 use std::ptr::null_mut;
 
 /// What a directory holds while it is the newest: more than there are blocks.
@@ -137,7 +137,8 @@ impl<S, const BLOCK: usize> Directories<S, BLOCK> {
     unsafe fn grow(&self, old: *mut Directory<S, BLOCK>, first: u64) -> *mut Directory<S, BLOCK> {
         // SAFETY: the newest directory exists until the trade below.
         let passed = unsafe { &*old };
-        let larger = Directory::create(first, passed.blocks.len() * 2, 1);
+        let waits = if planted("lane-directory-order") { 0 } else { 1 };
+        let larger = Directory::create(first, passed.blocks.len() * 2, waits);
         // SAFETY: just created.
         let link = unsafe { &(*larger).older };
         link.store(old, Relaxed);

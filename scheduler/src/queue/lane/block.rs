@@ -64,7 +64,7 @@ impl<S, const BLOCK: usize> Block<S, BLOCK> {
         unsafe { slots.cast::<Slot<S>>().add(index) }
     }
 
-    /// The count of slots that are done with. Handed out as a pointer because the block may be gone once it is added to.
+    /// The count of slots that are done with. A pointer, because the block may be gone once it is added to.
     ///
     /// # Safety
     /// `block` is allocated and initialised.

@@ -7,18 +7,18 @@ use super::head::Head;
 use super::{Claim, Lane};
 use crate::sync::{AcqRel, Acquire, Pin, Relaxed, ord};
 
-// SAFETY: the lane moves `S` between threads and hands out no shared reference to one. Methods that assume the owner are
-// unsafe and name that obligation.
+// SAFETY: the lane moves `S` between threads and hands out no shared reference to one. Methods that assume the owner
+// are unsafe and name that obligation.
 unsafe impl<S: Send, const BLOCK: usize> Send for Lane<S, BLOCK> {}
 // SAFETY: as above; what claimers share is atomic, and slots belong to one side at a time.
 unsafe impl<S: Send, const BLOCK: usize> Sync for Lane<S, BLOCK> {}
 
 impl<S, const BLOCK: usize> Lane<S, BLOCK> {
-    /// Takes up to `max` tasks, at most to the end of a block, and hands each slot to `take`, oldest first. `take` moves
-    /// the task out by bit copy: it runs no user code and must not panic (a panic would leak the block).
+    /// Takes up to `max` tasks, at most to the end of a block, and hands each slot to `take`, oldest first. `take`
+    /// moves the task out by bit copy: it runs no user code and must not panic (a panic would leak the block).
     ///
-    /// The slots are given back before this returns, so nothing of the lane is in use while the tasks run. The pin keeps
-    /// the lane alive: do not touch the lane after it.
+    /// The slots are given back before this returns, so nothing of the lane is in use while the tasks run. The pin
+    /// keeps the lane alive: do not touch the lane after it.
     ///
     /// Any thread. Lock-free: a failed round means that somebody else claimed, or that the owner cut the lane.
     #[inline]
@@ -110,7 +110,7 @@ impl<S, const BLOCK: usize> Lane<S, BLOCK> {
         self.backlog() == 0
     }
 
-    /// Frees spare blocks down to a handful. Any thread that keeps the lane alive; meant for the last worker that parks.
+    /// Frees spare blocks down to a handful. Any thread that keeps the lane alive; meant for the last one to park.
     pub fn trim(&self) {
         self.stock.trim(self.blocks_in_use());
     }

@@ -118,7 +118,7 @@ impl<S, const BLOCK: usize> Directories<S, BLOCK> {
         let newest = self.newest.load(Relaxed);
         // SAFETY: the newest directory is never freed.
         let mut directory = unsafe { &*newest };
-        // Relaxed: null means only that the entry may be used again. The block that was there comes back on its own way.
+        // Relaxed: null means only that the entry may be used again. The block that was there returns by itself.
         if !directory.entry(number).load(Relaxed).is_null() {
             // SAFETY: just loaded, and only the owner changes it.
             let larger = unsafe { self.grow(newest, number) };

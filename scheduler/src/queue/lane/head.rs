@@ -7,7 +7,7 @@ use std::fmt;
 /// | bits | field | changed by |
 /// |---|---|---|
 /// | 0..56 | position of the first unclaimed task, only grows | claimers, by compare-exchange |
-/// | 56..64 | cuts: 0 while the lane is open; each cut takes the next value, 255 is followed by 1 | the owner, by compare-exchange |
+/// | 56..64 | cuts: 0 while open; each cut takes the next value, 255 is followed by 1 | the owner, by compare-exchange |
 ///
 /// 56 bits last 22 years at 10^8 tasks per second; the owner checks the end once per block.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -190,8 +190,8 @@ impl<S, const BLOCK: usize> Lane<S, BLOCK> {
     }
 
     /// Takes back what of `[from, position)` is not claimed, and returns the first position that is the owner's again:
-    /// workers have claimed exactly those before it. Tasks before `from` stay claimable; nothing from here on is, however
-    /// often it is published. Never waits.
+    /// workers have claimed exactly those before it. Tasks before `from` stay claimable; nothing from here on is,
+    /// however often it is published. Never waits.
     ///
     /// The tasks of `[returned, position before the call)` can be read by [`Lane::slot_at`] until the next
     /// [`Lane::reserve`], which continues at the returned position.
@@ -201,6 +201,9 @@ impl<S, const BLOCK: usize> Lane<S, BLOCK> {
     /// 2. Everything committed is published, and `from` is not larger than [`Lane::position`].
     #[cold]
     pub unsafe fn withdraw(&self, from: u64) -> u64 {
+        // SAFETY: the owner.
+        let position = unsafe { self.position() };
+        debug_assert!(from <= position && self.tail.0.load(Relaxed) == position, "withdrawn before it was published");
         // Relaxed, both: only the owner writes `end`, and the exchange below decides about `head`.
         let end = self.end.load(Relaxed);
         let mut head = Head::from_bits(self.head.0.load(Relaxed));

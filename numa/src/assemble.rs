@@ -15,24 +15,13 @@ pub(crate) fn assemble(mut facts: Facts) -> Topology {
     let distances = believable_distances(&mut facts);
     let cores = cores(&mut facts);
     let mut llcs = cache_groups(&mut facts);
-    let in_nodes = nodes
-        .iter()
-        .fold(CpuSet::new(), |all, node| all.union(&node.cpus));
+    let in_nodes = nodes.iter().fold(CpuSet::new(), |all, node| all.union(&node.cpus));
     let unassigned = facts.online.difference(&in_nodes);
     deal(&unassigned, &mut nodes, &llcs, &cores, &mut facts);
     nodes_stand_in_for_caches(&mut llcs, &nodes, &facts.online);
     let allowed = believable_mask(&mut facts);
     let cpus = cpus(&facts.online, &nodes, &llcs, &cores);
-    Topology {
-        facts,
-        nodes,
-        llcs,
-        cores,
-        cpus,
-        distances,
-        unassigned,
-        allowed,
-    }
+    Topology { facts, nodes, llcs, cores, cpus, distances, unassigned, allowed }
 }
 
 fn some_cpu_online(facts: &mut Facts) {
@@ -46,10 +35,7 @@ fn some_cpu_online(facts: &mut Facts) {
 /// Nodes ascending by id, with disjoint online CPUs. A host without nodes is one node 0.
 fn believable_nodes(facts: &mut Facts) -> Vec<Node> {
     if facts.nodes.is_empty() {
-        facts.note(
-            "nodes",
-            "none described; one node 0 with every CPU is assumed",
-        );
+        facts.note("nodes", "none described; one node 0 with every CPU is assumed");
         facts.nodes.push(NodeFacts {
             id: NodeId::new(0),
             cpus: facts.online.clone(),
@@ -67,18 +53,10 @@ fn believable_nodes(facts: &mut Facts) -> Vec<Node> {
         let cpus = online.intersection(&left);
         if cpus != online {
             let twice = online.difference(&left);
-            notes.push((
-                node.id,
-                format!("CPUs {twice} are in an earlier node already and stay there"),
-            ));
+            notes.push((node.id, format!("CPUs {twice} are in an earlier node already and stay there")));
         }
         left = left.difference(&cpus);
-        nodes.push(Node {
-            id: node.id,
-            cpus,
-            dealt: CpuSet::new(),
-            memory_kb: node.memory_kb,
-        });
+        nodes.push(Node { id: node.id, cpus, dealt: CpuSet::new(), memory_kb: node.memory_kb });
     }
     for (id, text) in notes {
         facts.note(format!("node {id}"), text);
@@ -93,20 +71,10 @@ fn believable_distances(facts: &mut Facts) -> Vec<Option<u32>> {
     let mut notes = Vec::new();
     for node in &facts.nodes {
         if node.distances.len() == count {
-            table.extend(
-                node.distances
-                    .iter()
-                    .map(|distance| distance.filter(|&far| far != 0)),
-            );
+            table.extend(node.distances.iter().map(|distance| distance.filter(|&far| far != 0)));
         } else {
             if !node.distances.is_empty() {
-                notes.push((
-                    node.id,
-                    format!(
-                        "{} distances for {count} nodes: ignored",
-                        node.distances.len()
-                    ),
-                ));
+                notes.push((node.id, format!("{} distances for {count} nodes: ignored", node.distances.len())));
             }
             table.resize(table.len() + count, None);
         }
@@ -115,10 +83,7 @@ fn believable_distances(facts: &mut Facts) -> Vec<Option<u32>> {
         facts.note(format!("node {id}"), text);
     }
     if count > 1 && table.iter().all(|&distance| distance == Some(10)) {
-        facts.note(
-            "distances",
-            "every entry is 10, so the firmware does not know: ignored",
-        );
+        facts.note("distances", "every entry is 10, so the firmware does not know: ignored");
         table.fill(None);
     }
     table
@@ -140,10 +105,7 @@ fn cache_groups(facts: &mut Facts) -> Vec<Llc> {
         let cpus = cache.cpus.intersection(&left);
         left = left.difference(&cpus);
         if !cpus.is_empty() {
-            llcs.push(Llc {
-                cpus,
-                level: Some(cache.level),
-            });
+            llcs.push(Llc { cpus, level: Some(cache.level) });
         }
     }
     llcs.sort_by_key(|llc| llc.cpus.first());
@@ -151,10 +113,7 @@ fn cache_groups(facts: &mut Facts) -> Vec<Llc> {
 }
 
 /// The sets cut down to what no earlier set has, and what is in none of them.
-fn disjoint<'a>(
-    sets: impl Iterator<Item = &'a CpuSet>,
-    universe: &CpuSet,
-) -> (Vec<CpuSet>, CpuSet) {
+fn disjoint<'a>(sets: impl Iterator<Item = &'a CpuSet>, universe: &CpuSet) -> (Vec<CpuSet>, CpuSet) {
     let mut left = universe.clone();
     let mut cut = Vec::new();
     for set in sets {
@@ -173,25 +132,14 @@ fn deal(orphans: &CpuSet, nodes: &mut [Node], llcs: &[Llc], cores: &[Core], fact
     if orphans.is_empty() {
         return;
     }
-    let mut homes: Vec<usize> = (0..nodes.len())
-        .filter(|&index| !nodes[index].cpus.is_empty())
-        .collect();
+    let mut homes: Vec<usize> = (0..nodes.len()).filter(|&index| !nodes[index].cpus.is_empty()).collect();
     if homes.is_empty() {
-        facts.note(
-            "nodes",
-            "no node lists an online CPU; the first one is taken as everybody's home",
-        );
+        facts.note("nodes", "no node lists an online CPU; the first one is taken as everybody's home");
         homes.push(0);
     } else {
-        facts.note(
-            format!("CPUs {orphans}"),
-            "in no node; dealt out by shared cache",
-        );
+        facts.note(format!("CPUs {orphans}"), "in no node; dealt out by shared cache");
     }
-    let groups = llcs
-        .iter()
-        .map(|llc| &llc.cpus)
-        .chain(cores.iter().map(|core| &core.cpus));
+    let groups = llcs.iter().map(|llc| &llc.cpus).chain(cores.iter().map(|core| &core.cpus));
     let mut left = orphans.clone();
     let mut turn = 0;
     for group in groups {
@@ -200,12 +148,7 @@ fn deal(orphans: &CpuSet, nodes: &mut [Node], llcs: &[Llc], cores: &[Core], fact
             continue;
         }
         left = left.difference(&mine);
-        let shared = |&home: &usize| {
-            (
-                nodes[home].cpus.intersection(group).len(),
-                std::cmp::Reverse(home),
-            )
-        };
+        let shared = |&home: &usize| (nodes[home].cpus.intersection(group).len(), std::cmp::Reverse(home));
         let home = match homes.iter().copied().max_by_key(shared) {
             Some(home) if nodes[home].cpus.intersects(group) => home,
             _ => {
@@ -218,9 +161,7 @@ fn deal(orphans: &CpuSet, nodes: &mut [Node], llcs: &[Llc], cores: &[Core], fact
 }
 
 fn nodes_stand_in_for_caches(llcs: &mut Vec<Llc>, nodes: &[Node], online: &CpuSet) {
-    let cached = llcs
-        .iter()
-        .fold(CpuSet::new(), |all, llc| all.union(&llc.cpus));
+    let cached = llcs.iter().fold(CpuSet::new(), |all, llc| all.union(&llc.cpus));
     let bare = online.difference(&cached);
     for node in nodes {
         let cpus = node.residents().intersection(&bare);
@@ -237,25 +178,14 @@ fn believable_mask(facts: &mut Facts) -> CpuSet {
     };
     let usable = mask.intersection(&facts.online);
     if usable.is_empty() {
-        facts.note(
-            "allowed",
-            format!("none of {mask} is online; every online CPU is assumed"),
-        );
+        facts.note("allowed", format!("none of {mask} is online; every online CPU is assumed"));
         return facts.online.clone();
     }
     usable
 }
 
 fn cpus(online: &CpuSet, nodes: &[Node], llcs: &[Llc], cores: &[Core]) -> Vec<Cpu> {
-    let mut cpus: Vec<Cpu> = online
-        .iter()
-        .map(|id| Cpu {
-            id,
-            node: 0,
-            llc: 0,
-            core: 0,
-        })
-        .collect();
+    let mut cpus: Vec<Cpu> = online.iter().map(|id| Cpu { id, node: 0, llc: 0, core: 0 }).collect();
     let mut each = |set: &CpuSet, put: &dyn Fn(&mut Cpu)| {
         for id in set.iter() {
             if let Ok(index) = cpus.binary_search_by_key(&id, |cpu| cpu.id) {

@@ -53,10 +53,7 @@ pub fn current_affinity() -> io::Result<CpuSet> {
                 return Ok(CpuSet::from_words(words));
             }
             // Too small for this kernel. A mask of twice our own limit would mean more CPUs than any kernel can have.
-            Err(error)
-                if error.raw_os_error() == Some(libc::EINVAL)
-                    && words.len() <= CpuId::LIMIT as usize / 64 =>
-            {
+            Err(error) if error.raw_os_error() == Some(libc::EINVAL) && words.len() <= CpuId::LIMIT as usize / 64 => {
                 words = vec![0; words.len() * 2];
             }
             Err(error) => return Err(error),
@@ -86,8 +83,5 @@ pub fn current_node() -> io::Result<NodeId> {
 }
 
 fn beyond_limit() -> io::Error {
-    io::Error::new(
-        io::ErrorKind::InvalidData,
-        "the kernel names an id beyond this crate's limit",
-    )
+    io::Error::new(io::ErrorKind::InvalidData, "the kernel names an id beyond this crate's limit")
 }

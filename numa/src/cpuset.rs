@@ -116,10 +116,7 @@ impl CpuSet {
     /// Number of members.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.words
-            .iter()
-            .map(|word| word.count_ones() as usize)
-            .sum()
+        self.words.iter().map(|word| word.count_ones() as usize).sum()
     }
 
     /// Whether there is no member.
@@ -138,9 +135,7 @@ impl CpuSet {
     #[must_use]
     pub fn last(&self) -> Option<CpuId> {
         let word = self.words.last()?;
-        Some(CpuId::new(
-            (self.words.len() as u32) * 64 - 1 - word.leading_zeros(),
-        ))
+        Some(CpuId::new((self.words.len() as u32) * 64 - 1 - word.leading_zeros()))
     }
 
     /// Members in ascending order.
@@ -151,23 +146,13 @@ impl CpuSet {
     /// Members of both sets.
     #[must_use]
     pub fn intersection(&self, other: &CpuSet) -> CpuSet {
-        CpuSet::from_words(
-            self.words
-                .iter()
-                .zip(&other.words)
-                .map(|(a, b)| a & b)
-                .collect(),
-        )
+        CpuSet::from_words(self.words.iter().zip(&other.words).map(|(a, b)| a & b).collect())
     }
 
     /// Members of either set.
     #[must_use]
     pub fn union(&self, other: &CpuSet) -> CpuSet {
-        let (long, short) = if self.words.len() < other.words.len() {
-            (other, self)
-        } else {
-            (self, other)
-        };
+        let (long, short) = if self.words.len() < other.words.len() { (other, self) } else { (self, other) };
         let mut words = long.words.clone();
         for (word, more) in words.iter_mut().zip(&short.words) {
             *word |= more;

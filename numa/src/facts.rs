@@ -55,10 +55,7 @@ pub struct Note {
 
 impl Note {
     pub(crate) fn new(about: impl Into<String>, text: impl Into<String>) -> Note {
-        Note {
-            about: about.into(),
-            text: text.into(),
-        }
+        Note { about: about.into(), text: text.into() }
     }
 }
 

@@ -35,11 +35,7 @@ impl CpuId {
     /// The CPU with this OS id, or `None` when the number is [`CpuId::LIMIT`] or more.
     #[must_use]
     pub const fn try_new(id: u32) -> Option<CpuId> {
-        if id < CpuId::LIMIT {
-            Some(CpuId(id))
-        } else {
-            None
-        }
+        if id < CpuId::LIMIT { Some(CpuId(id)) } else { None }
     }
 
     /// The number itself.
@@ -75,11 +71,7 @@ impl NodeId {
     /// The node with this OS id, or `None` when the number is [`NodeId::LIMIT`] or more.
     #[must_use]
     pub const fn try_new(id: u32) -> Option<NodeId> {
-        if id < NodeId::LIMIT {
-            Some(NodeId(id))
-        } else {
-            None
-        }
+        if id < NodeId::LIMIT { Some(NodeId(id)) } else { None }
     }
 
     /// The number itself.

@@ -88,10 +88,7 @@ fn ranges(text: &[u8], limit: u32) -> Result<Vec<(u32, u32)>, ListError> {
             at += 1;
             high = number(text, &mut at, limit)?;
             if high < low {
-                return Err(ListError {
-                    at: start,
-                    problem: Problem::Backwards { low, high },
-                });
+                return Err(ListError { at: start, problem: Problem::Backwards { low, high } });
             }
         }
         ranges.push((low, high));
@@ -99,10 +96,7 @@ fn ranges(text: &[u8], limit: u32) -> Result<Vec<(u32, u32)>, ListError> {
             None => return Ok(ranges),
             Some(b',') => at += 1,
             Some(&byte) => {
-                return Err(ListError {
-                    at,
-                    problem: Problem::ExpectedSeparator(byte),
-                });
+                return Err(ListError { at, problem: Problem::ExpectedSeparator(byte) });
             }
         }
     }
@@ -147,18 +141,12 @@ fn number(text: &[u8], at: &mut usize, limit: u32) -> Result<u32, ListError> {
         // `value` stays below `limit`, so this cannot overflow for any limit up to 2^28.
         value = value * 10 + u32::from(digit - b'0');
         if value >= limit {
-            return Err(ListError {
-                at: start,
-                problem: Problem::TooLarge { limit },
-            });
+            return Err(ListError { at: start, problem: Problem::TooLarge { limit } });
         }
         *at += 1;
     }
     if *at == start {
-        return Err(ListError {
-            at: start,
-            problem: Problem::ExpectedNumber(text.get(start).copied()),
-        });
+        return Err(ListError { at: start, problem: Problem::ExpectedNumber(text.get(start).copied()) });
     }
     Ok(value)
 }
@@ -174,10 +162,7 @@ pub(crate) fn hex_words(text: &[u8], limit: u32) -> Result<Vec<u64>, ListError> 
         let value = hex_chunk(chunk, start)?;
         if value != 0 {
             if u32::saturating_add(shift, 31 - value.leading_zeros()) >= limit {
-                return Err(ListError {
-                    at: start,
-                    problem: Problem::TooLarge { limit },
-                });
+                return Err(ListError { at: start, problem: Problem::TooLarge { limit } });
             }
             let word = (shift / 64) as usize;
             if words.len() <= word {
@@ -193,23 +178,16 @@ pub(crate) fn hex_words(text: &[u8], limit: u32) -> Result<Vec<u64>, ListError> 
 
 fn hex_chunk(chunk: &[u8], start: usize) -> Result<u32, ListError> {
     if chunk.is_empty() {
-        return Err(ListError {
-            at: start,
-            problem: Problem::ExpectedHex(None),
-        });
+        return Err(ListError { at: start, problem: Problem::ExpectedHex(None) });
     }
     if chunk.len() > 8 {
-        return Err(ListError {
-            at: start,
-            problem: Problem::ChunkTooLong,
-        });
+        return Err(ListError { at: start, problem: Problem::ChunkTooLong });
     }
     let mut value = 0;
     for (offset, &byte) in chunk.iter().enumerate() {
-        let digit = char::from(byte).to_digit(16).ok_or(ListError {
-            at: start + offset,
-            problem: Problem::ExpectedHex(Some(byte)),
-        })?;
+        let digit = char::from(byte)
+            .to_digit(16)
+            .ok_or(ListError { at: start + offset, problem: Problem::ExpectedHex(Some(byte)) })?;
         value = value << 4 | digit;
     }
     Ok(value)

@@ -58,9 +58,7 @@ fn main() -> ExitCode {
     let options = Options::parse();
     if options.command.is_some() && options.json {
         let message = "explain prints text only, --json does not go with it";
-        Options::command()
-            .error(ErrorKind::ArgumentConflict, message)
-            .exit();
+        Options::command().error(ErrorKind::ArgumentConflict, message).exit();
     }
     match answer(&options) {
         Ok(text) => print(&text),
@@ -77,9 +75,7 @@ fn answer(options: &Options) -> Result<String, String> {
     if matches!(options.command, Some(Command::Explain)) {
         return Ok(explain::explain(&topology));
     }
-    let workers = options
-        .workers
-        .map_or_else(|| topology.default_workers(), |workers| workers as usize);
+    let workers = options.workers.map_or_else(|| topology.default_workers(), |workers| workers as usize);
     let seats: Vec<Seat> = numa::plan(&topology, &options.placement, options.pin, workers)
         .map_err(|error| format!("--placement: {error}"))?;
     if options.json {

@@ -18,11 +18,7 @@ pub(crate) struct Candidate {
 /// Cores before siblings; among equals the node with fewest workers so far, then its cache with fewest, then the lowest id.
 pub(crate) fn spread(topology: &Topology, cpus: &CpuSet) -> Vec<Candidate> {
     let line = candidates(topology, cpus);
-    let ranks = line
-        .iter()
-        .map(|candidate| candidate.rank)
-        .max()
-        .unwrap_or(0);
+    let ranks = line.iter().map(|candidate| candidate.rank).max().unwrap_or(0);
     let mut on_node: HashMap<usize, usize> = HashMap::new();
     let mut on_cache: HashMap<(usize, usize), usize> = HashMap::new();
     let mut order = Vec::with_capacity(line.len());
@@ -36,15 +32,10 @@ pub(crate) fn spread(topology: &Topology, cpus: &CpuSet) -> Vec<Candidate> {
         // Where the next worker goes: the first (workers so far, index) of nodes, and of caches within a node.
         let mut caches: HashMap<usize, BTreeSet<(usize, usize)>> = HashMap::new();
         for &(node, llc) in queues.keys() {
-            caches
-                .entry(node)
-                .or_default()
-                .insert((*on_cache.entry((node, llc)).or_default(), llc));
+            caches.entry(node).or_default().insert((*on_cache.entry((node, llc)).or_default(), llc));
         }
-        let mut nodes: BTreeSet<(usize, usize)> = caches
-            .keys()
-            .map(|&node| (*on_node.entry(node).or_default(), node))
-            .collect();
+        let mut nodes: BTreeSet<(usize, usize)> =
+            caches.keys().map(|&node| (*on_node.entry(node).or_default(), node)).collect();
         while let Some((workers, node)) = nodes.pop_first() {
             let Some(local) = caches.get_mut(&node) else {
                 continue;
@@ -73,17 +64,12 @@ pub(crate) fn spread(topology: &Topology, cpus: &CpuSet) -> Vec<Candidate> {
 /// node cores before siblings, cache by cache.
 pub(crate) fn pack(topology: &Topology, cpus: &CpuSet) -> Vec<Candidate> {
     let mut line = candidates(topology, cpus);
-    let nodes: BTreeSet<usize> = line
-        .iter()
-        .map(|candidate| topology.cpus()[candidate.cpu].node)
-        .collect();
+    let nodes: BTreeSet<usize> = line.iter().map(|candidate| topology.cpus()[candidate.cpu].node).collect();
     let Some(&first) = nodes.first() else {
         return line;
     };
     line.sort_by_key(|candidate| {
-        let Cpu {
-            node, llc, core, ..
-        } = topology.cpus()[candidate.cpu];
+        let Cpu { node, llc, core, .. } = topology.cpus()[candidate.cpu];
         (topology.nearness(first, node), candidate.rank, llc, core)
     });
     line
@@ -92,11 +78,7 @@ pub(crate) fn pack(topology: &Topology, cpus: &CpuSet) -> Vec<Candidate> {
 /// The eligible CPUs with their rank among the eligible CPUs of their core.
 fn candidates(topology: &Topology, cpus: &CpuSet) -> Vec<Candidate> {
     let mut taken = vec![0; topology.cores().len()];
-    let eligible = topology
-        .cpus()
-        .iter()
-        .enumerate()
-        .filter(|(_, cpu)| cpus.contains(cpu.id));
+    let eligible = topology.cpus().iter().enumerate().filter(|(_, cpu)| cpus.contains(cpu.id));
     eligible
         .map(|(index, cpu)| {
             let rank = taken[cpu.core];

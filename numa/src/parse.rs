@@ -38,31 +38,19 @@ impl FromStr for Placement {
     type Err = ParsePlacementError;
 
     fn from_str(text: &str) -> Result<Placement, ParsePlacementError> {
-        let fail = |problem| ParsePlacementError {
-            kind: "placement",
-            text: text.to_owned(),
-            problem,
-        };
-        let list =
-            |error: ListError, prefix: &str| fail(Problem::List(error.shifted(prefix.len())));
+        let fail = |problem| ParsePlacementError { kind: "placement", text: text.to_owned(), problem };
+        let list = |error: ListError, prefix: &str| fail(Problem::List(error.shifted(prefix.len())));
         if let Some(cpus) = text.strip_prefix("cpus:") {
-            return cpus
-                .parse::<CpuSet>()
-                .map(Placement::Cpus)
-                .map_err(|error| list(error, "cpus:"));
+            return cpus.parse::<CpuSet>().map(Placement::Cpus).map_err(|error| list(error, "cpus:"));
         }
         if let Some(nodes) = text.strip_prefix("nodes:") {
-            return node_list(nodes.as_bytes())
-                .map(Placement::Nodes)
-                .map_err(|error| list(error, "nodes:"));
+            return node_list(nodes.as_bytes()).map(Placement::Nodes).map_err(|error| list(error, "nodes:"));
         }
         match text {
             "spread" => Ok(Placement::Spread),
             "pack" => Ok(Placement::Pack),
             "unpinned" => Ok(Placement::Unpinned),
-            _ => Err(fail(Problem::Unknown {
-                expected: "spread, pack, unpinned, cpus:LIST or nodes:LIST",
-            })),
+            _ => Err(fail(Problem::Unknown { expected: "spread, pack, unpinned, cpus:LIST or nodes:LIST" })),
         }
     }
 }
@@ -80,9 +68,7 @@ impl FromStr for Pin {
             _ => Err(ParsePlacementError {
                 kind: "pin",
                 text: text.to_owned(),
-                problem: Problem::Unknown {
-                    expected: "auto, cpu, cache, node or none",
-                },
+                problem: Problem::Unknown { expected: "auto, cpu, cache, node or none" },
             }),
         }
     }

@@ -135,31 +135,17 @@ impl fmt::Display for PlacementError {
                 write!(f, "CPU {cpu} is offline (online: {online})")
             }
             PlacementError::ForbiddenCpu { cpu, allowed } => {
-                write!(
-                    f,
-                    "CPU {cpu} is outside the mask of this process (allowed: {allowed})"
-                )
+                write!(f, "CPU {cpu} is outside the mask of this process (allowed: {allowed})")
             }
             PlacementError::UnknownNode { node, known } => {
                 let known: Vec<String> = known.iter().map(NodeId::to_string).collect();
                 write!(f, "node {node} does not exist (nodes: {})", known.join(","))
             }
-            PlacementError::NodeWithoutCpu {
-                node,
-                cpus,
-                allowed,
-            } if cpus.is_empty() => {
+            PlacementError::NodeWithoutCpu { node, cpus, allowed } if cpus.is_empty() => {
                 write!(f, "node {node} has no online CPU (allowed: {allowed})")
             }
-            PlacementError::NodeWithoutCpu {
-                node,
-                cpus,
-                allowed,
-            } => {
-                write!(
-                    f,
-                    "no CPU of node {node} ({cpus}) is inside the mask of this process (allowed: {allowed})"
-                )
+            PlacementError::NodeWithoutCpu { node, cpus, allowed } => {
+                write!(f, "no CPU of node {node} ({cpus}) is inside the mask of this process (allowed: {allowed})")
             }
         }
     }
@@ -181,12 +167,7 @@ impl Error for PlacementError {}
 /// # Errors
 /// An explicit list that is empty or names something that is not there, not online or not allowed; the error names the CPU
 /// or node and the mask.
-pub fn plan(
-    topology: &Topology,
-    placement: &Placement,
-    pin: Pin,
-    workers: usize,
-) -> Result<Vec<Seat>, PlacementError> {
+pub fn plan(topology: &Topology, placement: &Placement, pin: Pin, workers: usize) -> Result<Vec<Seat>, PlacementError> {
     let cpus = eligible(topology, placement)?;
     let order = match placement {
         Placement::Pack => order::pack(topology, &cpus),
@@ -211,9 +192,7 @@ fn eligible(topology: &Topology, placement: &Placement) -> Result<CpuSet, Placem
             if nodes.is_empty() {
                 return Err(PlacementError::EmptyList);
             }
-            nodes.iter().try_fold(CpuSet::new(), |all, &node| {
-                Ok(all.union(&allowed_on(topology, node)?))
-            })
+            nodes.iter().try_fold(CpuSet::new(), |all, &node| Ok(all.union(&allowed_on(topology, node)?)))
         }
     }
 }
@@ -221,22 +200,13 @@ fn eligible(topology: &Topology, placement: &Placement) -> Result<CpuSet, Placem
 fn check_cpu(topology: &Topology, cpu: CpuId) -> Result<(), PlacementError> {
     let online = topology.online();
     if topology.offline().contains(cpu) {
-        return Err(PlacementError::OfflineCpu {
-            cpu,
-            online: online.clone(),
-        });
+        return Err(PlacementError::OfflineCpu { cpu, online: online.clone() });
     }
     if !online.contains(cpu) {
-        return Err(PlacementError::UnknownCpu {
-            cpu,
-            online: online.clone(),
-        });
+        return Err(PlacementError::UnknownCpu { cpu, online: online.clone() });
     }
     if !topology.may_ask_for(cpu) {
-        return Err(PlacementError::ForbiddenCpu {
-            cpu,
-            allowed: topology.allowed().clone(),
-        });
+        return Err(PlacementError::ForbiddenCpu { cpu, allowed: topology.allowed().clone() });
     }
     Ok(())
 }
@@ -249,11 +219,7 @@ fn allowed_on(topology: &Topology, node: NodeId) -> Result<CpuSet, PlacementErro
     let cpus = topology.nodes()[index].residents();
     let usable = cpus.intersection(topology.allowed());
     if usable.is_empty() {
-        return Err(PlacementError::NodeWithoutCpu {
-            node,
-            cpus,
-            allowed: topology.allowed().clone(),
-        });
+        return Err(PlacementError::NodeWithoutCpu { node, cpus, allowed: topology.allowed().clone() });
     }
     Ok(usable)
 }
@@ -277,39 +243,31 @@ fn seat(
     };
     let mut why = match rank {
         0 => format!("{rule}: node {}, own core", node.id),
-        _ => format!(
-            "{rule}: node {}, SMT sibling {rank} of a core in use",
-            node.id
-        ),
+        _ => format!("{rule}: node {}, SMT sibling {rank} of a core in use", node.id),
     };
     let round = index / order.len();
     if round > 0 {
         why += &format!("; round {} over {} CPUs", round + 1, order.len());
     }
+    // The kernel does not balance isolated CPUs: a thread that may use them among others would be stuck on one.
+    let alone = topology.isolated().contains(cpu.id);
     let pin = match pin {
         _ if *placement == Placement::Unpinned => Pin::None,
-        Pin::Auto if topology.isolated().contains(cpu.id) => Pin::Cpu,
+        Pin::Auto if alone => Pin::Cpu,
         Pin::Auto => Pin::Cache,
         chosen => chosen,
     };
-    let on_node = || node.residents().intersection(cpus);
+    let without_isolated = |set: CpuSet| if alone { set } else { set.difference(topology.isolated()) };
+    let on_node = || without_isolated(node.residents().intersection(cpus));
     let (bind, how) = match pin {
         Pin::Cpu => (Some(CpuSet::single(cpu.id)), "bound to its CPU"),
-        Pin::Cache | Pin::Auto => (
-            Some(on_node().intersection(&topology.llcs()[cpu.llc].cpus)),
-            "bound to the CPUs that share its cache",
-        ),
+        Pin::Cache | Pin::Auto => {
+            (Some(on_node().intersection(&topology.llcs()[cpu.llc].cpus)), "bound to the CPUs that share its cache")
+        }
         Pin::Node => (Some(on_node()), "bound to its node"),
         Pin::None => (None, "not bound"),
     };
     why = format!("{why}; {how}");
     let planned = (*placement != Placement::Unpinned).then_some(cpu.id);
-    Seat {
-        index,
-        node: cpu.node,
-        llc: cpu.llc,
-        cpu: planned,
-        bind,
-        why,
-    }
+    Seat { index, node: cpu.node, llc: cpu.llc, cpu: planned, bind, why }
 }

@@ -2,10 +2,7 @@
 //!
 //! Masks are sized at run time: the fixed 128-byte `cpu_set_t` of the C library wrappers ends at CPU 1023, and a kernel
 //! with more possible CPUs refuses to fill it.
-#![expect(
-    unsafe_code,
-    reason = "raw system calls with masks of any length, which no safe wrapper offers"
-)]
+#![expect(unsafe_code, reason = "raw system calls with masks of any length, which no safe wrapper offers")]
 
 use std::io;
 
@@ -27,11 +24,7 @@ pub(crate) fn set_affinity(words: &[u64]) -> io::Result<()> {
     let bytes = size_of_val(words);
     // SAFETY: the kernel reads `bytes` bytes from `words`, which are that many; thread id 0 is the caller.
     let result = unsafe { libc::syscall(libc::SYS_sched_setaffinity, 0, bytes, words.as_ptr()) };
-    if result == 0 {
-        Ok(())
-    } else {
-        Err(io::Error::last_os_error())
-    }
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// `getcpu(2)`: CPU and node of the calling thread, possibly outdated on return.
@@ -40,9 +33,5 @@ pub(crate) fn get_cpu() -> io::Result<(u32, u32)> {
     let no_cache: *const u8 = std::ptr::null();
     // SAFETY: both pointers are valid for a write of an unsigned int; the third argument is unused since Linux 2.6.24.
     let result = unsafe { libc::syscall(libc::SYS_getcpu, &raw mut cpu, &raw mut node, no_cache) };
-    if result == 0 {
-        Ok((cpu, node))
-    } else {
-        Err(io::Error::last_os_error())
-    }
+    if result == 0 { Ok((cpu, node)) } else { Err(io::Error::last_os_error()) }
 }

@@ -209,9 +209,7 @@ impl Topology {
     /// ```
     #[must_use]
     pub fn nearest_memory(&self, node: usize) -> usize {
-        let usable = |index: usize| {
-            self.nodes[index].has_memory() && self.may_allocate_on(self.nodes[index].id)
-        };
+        let usable = |index: usize| self.nodes[index].has_memory() && self.may_allocate_on(self.nodes[index].id);
         if usable(node) {
             return node;
         }
@@ -237,10 +235,7 @@ impl Topology {
     /// When `a` or `b` is not an index into [`Topology::nodes`].
     #[must_use]
     pub fn distance(&self, a: usize, b: usize) -> Option<u32> {
-        assert!(
-            a < self.nodes.len() && b < self.nodes.len(),
-            "not an index of a node"
-        );
+        assert!(a < self.nodes.len() && b < self.nodes.len(), "not an index of a node");
         self.distances[a * self.nodes.len() + b]
     }
 
@@ -308,12 +303,7 @@ impl Topology {
     /// Whether a worker may be put on this online CPU when it is asked for by number. Isolated CPUs are in nobody's inherited
     /// mask and still are there to be asked for, as long as they are in the cpuset.
     pub(crate) fn may_ask_for(&self, cpu: CpuId) -> bool {
-        let in_cpuset = || {
-            self.facts
-                .cpuset
-                .as_ref()
-                .is_none_or(|cpuset| cpuset.contains(cpu))
-        };
+        let in_cpuset = || self.facts.cpuset.as_ref().is_none_or(|cpuset| cpuset.contains(cpu));
         self.allowed.contains(cpu) || (self.isolated().contains(cpu) && in_cpuset())
     }
 
@@ -337,9 +327,9 @@ impl Topology {
     /// ```
     #[must_use]
     pub fn default_workers(&self) -> usize {
-        let by_quota = self.quota_millicpus().map_or(usize::MAX, |milli| {
-            usize::try_from(milli.div_ceil(1000)).unwrap_or(usize::MAX)
-        });
+        let by_quota = self
+            .quota_millicpus()
+            .map_or(usize::MAX, |milli| usize::try_from(milli.div_ceil(1000)).unwrap_or(usize::MAX));
         self.allowed.len().min(by_quota).max(1)
     }
 }

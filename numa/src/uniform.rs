@@ -16,23 +16,14 @@ pub(crate) struct Uniform {
 
 impl Uniform {
     pub(crate) fn new(cpus: usize) -> Uniform {
-        Uniform {
-            cpus: CpuSet::first_n(cpus.max(1)),
-            live: false,
-            because: None,
-        }
+        Uniform { cpus: CpuSet::first_n(cpus.max(1)), live: false, because: None }
     }
 
     /// Over the CPUs the calling thread may use, because reading the host failed.
     pub(crate) fn of_this_process(because: &dyn Display) -> Uniform {
-        let cpus = bind::current_affinity().unwrap_or_else(|_| {
-            CpuSet::first_n(std::thread::available_parallelism().map_or(1, usize::from))
-        });
-        Uniform {
-            cpus,
-            live: true,
-            because: Some(format!("{because}; one uniform node is assumed")),
-        }
+        let cpus = bind::current_affinity()
+            .unwrap_or_else(|_| CpuSet::first_n(std::thread::available_parallelism().map_or(1, usize::from)));
+        Uniform { cpus, live: true, because: Some(format!("{because}; one uniform node is assumed")) }
     }
 
     /// [`TopologySource::facts`], which cannot fail here.
@@ -58,10 +49,7 @@ impl TopologySource for Uniform {
             distances: vec![Some(10)],
         });
         // Level 3 by assumption: with nothing known, all CPUs are equally near.
-        facts.caches.push(CacheFacts {
-            cpus: self.cpus.clone(),
-            level: 3,
-        });
+        facts.caches.push(CacheFacts { cpus: self.cpus.clone(), level: 3 });
         if let Some(because) = &self.because {
             facts.note("source", because.as_str());
         }

@@ -32,15 +32,8 @@ pub(crate) fn draw(topology: &Topology, seats: &[Seat], by_default: bool) -> Str
 
 /// Source, root and whether pinning would work.
 pub(crate) fn source(topology: &Topology) -> String {
-    let below = topology
-        .root()
-        .map(|root| format!(" below {}", root.display()))
-        .unwrap_or_default();
-    let whose = if topology.is_live() {
-        "this host"
-    } else {
-        "not this host: nothing is pinned"
-    };
+    let below = topology.root().map(|root| format!(" below {}", root.display())).unwrap_or_default();
+    let whose = if topology.is_live() { "this host" } else { "not this host: nothing is pinned" };
     format!("{}{below} ({whose})", topology.source())
 }
 
@@ -54,15 +47,9 @@ fn summary(topology: &Topology, seats: &[Seat], by_default: bool, out: &mut Stri
     let (nodes, cpus) = (topology.nodes().len(), topology.cpus().len());
     let (cores, llcs) = (topology.cores().len(), topology.llcs().len());
     line(out, format_args!("source     {}", source(topology)));
-    line(
-        out,
-        format_args!("host       {nodes} nodes, {llcs} cache groups, {cores} cores, {cpus} CPUs"),
-    );
+    line(out, format_args!("host       {nodes} nodes, {llcs} cache groups, {cores} cores, {cpus} CPUs"));
     line(out, format_args!("online     {}", topology.online()));
-    line(
-        out,
-        format_args!("offline    {}", or_none(topology.offline())),
-    );
+    line(out, format_args!("offline    {}", or_none(topology.offline())));
     line(out, format_args!("allowed    {}", topology.allowed()));
     let forbidden = topology.online().difference(topology.allowed());
     line(out, format_args!("forbidden  {}", or_none(&forbidden)));
@@ -77,20 +64,12 @@ fn summary(topology: &Topology, seats: &[Seat], by_default: bool, out: &mut Stri
         line(out, format_args!("memory on  nodes {}", mems.join(",")));
     }
     line(out, format_args!("quota      {}", quota(topology)));
-    let reason = if by_default {
-        default_reason(topology)
-    } else {
-        "as asked".to_owned()
-    };
+    let reason = if by_default { default_reason(topology) } else { "as asked".to_owned() };
     line(out, format_args!("workers    {} = {reason}", seats.len()));
 }
 
 fn or_none(cpus: &CpuSet) -> String {
-    if cpus.is_empty() {
-        "none".to_owned()
-    } else {
-        cpus.to_string()
-    }
+    if cpus.is_empty() { "none".to_owned() } else { cpus.to_string() }
 }
 
 fn quota(topology: &Topology) -> String {
@@ -103,10 +82,9 @@ fn quota(topology: &Topology) -> String {
 fn default_reason(topology: &Topology) -> String {
     let allowed = topology.allowed().len();
     match topology.quota_millicpus() {
-        Some(milli) => format!(
-            "the lesser of {allowed} allowed CPUs and the quota rounded up, {}",
-            milli.div_ceil(1000)
-        ),
+        Some(milli) => {
+            format!("the lesser of {allowed} allowed CPUs and the quota rounded up, {}", milli.div_ceil(1000))
+        }
         None => format!("{allowed} allowed CPUs, no quota"),
     }
 }
@@ -122,29 +100,13 @@ fn marks(seats: &[Seat]) -> HashMap<CpuId, (usize, usize)> {
     marks
 }
 
-fn node(
-    topology: &Topology,
-    index: usize,
-    marks: &HashMap<CpuId, (usize, usize)>,
-    out: &mut String,
-) {
+fn node(topology: &Topology, index: usize, marks: &HashMap<CpuId, (usize, usize)>, out: &mut String) {
     let node = &topology.nodes()[index];
     let residents = node.residents();
-    let cpus = if residents.is_empty() {
-        "no CPU".to_owned()
-    } else {
-        format!("CPUs {residents}")
-    };
-    let mut head = format!(
-        "\nnode {:<4} {:>10}  {cpus}",
-        node.id,
-        memory(node.memory_kb)
-    );
+    let cpus = if residents.is_empty() { "no CPU".to_owned() } else { format!("CPUs {residents}") };
+    let mut head = format!("\nnode {:<4} {:>10}  {cpus}", node.id, memory(node.memory_kb));
     if !node.dealt.is_empty() {
-        head += &format!(
-            " (of these, {} are in no node and were dealt here)",
-            node.dealt
-        );
+        head += &format!(" (of these, {} are in no node and were dealt here)", node.dealt);
     }
     let nearest = topology.nearest_memory(index);
     if nearest != index {
@@ -157,14 +119,8 @@ fn node(
             continue;
         }
         let elsewhere = llc.cpus.difference(&residents);
-        let spans = if elsewhere.is_empty() {
-            String::new()
-        } else {
-            format!(" (shared with {elsewhere})")
-        };
-        let name = llc
-            .level
-            .map_or("no cache described".to_owned(), |level| format!("L{level}"));
+        let spans = if elsewhere.is_empty() { String::new() } else { format!(" (shared with {elsewhere})") };
+        let name = llc.level.map_or("no cache described".to_owned(), |level| format!("L{level}"));
         line(out, format_args!("  {name} {here}{spans}"));
         cores(topology, &here, marks, out);
     }
@@ -179,12 +135,7 @@ fn memory(kb: Option<u64>) -> String {
     }
 }
 
-fn cores(
-    topology: &Topology,
-    here: &CpuSet,
-    marks: &HashMap<CpuId, (usize, usize)>,
-    out: &mut String,
-) {
+fn cores(topology: &Topology, here: &CpuSet, marks: &HashMap<CpuId, (usize, usize)>, out: &mut String) {
     let mut row = String::from("   ");
     for core in topology.cores() {
         let cpus = core.cpus.intersection(here);
@@ -203,11 +154,7 @@ fn cores(
 }
 
 fn name(topology: &Topology, cpu: CpuId, marks: &HashMap<CpuId, (usize, usize)>) -> String {
-    let id = if topology.allowed().contains(cpu) {
-        cpu.to_string()
-    } else {
-        format!("({cpu})")
-    };
+    let id = if topology.allowed().contains(cpu) { cpu.to_string() } else { format!("({cpu})") };
     match marks.get(&cpu) {
         Some((first, 1)) => format!("{id}:w{first}"),
         Some((first, sharers)) => format!("{id}:w{first}+{}", sharers - 1),
@@ -228,9 +175,7 @@ fn distances(topology: &Topology, out: &mut String) {
     for (from, node) in nodes.iter().enumerate() {
         let _ = write!(out, " {:>4}", node.id);
         for to in 0..nodes.len() {
-            let distance = topology
-                .distance(from, to)
-                .map_or("?".to_owned(), |distance| distance.to_string());
+            let distance = topology.distance(from, to).map_or("?".to_owned(), |distance| distance.to_string());
             let _ = write!(out, " {distance:>4}");
         }
         out.push('\n');
@@ -243,12 +188,6 @@ fn workers(topology: &Topology, seats: &[Seat], out: &mut String) {
         let node = topology.nodes()[seat.node].id;
         let cpu = seat.cpu.map_or("-".to_owned(), |cpu| cpu.to_string());
         let bind = seat.bind.as_ref().map_or("-".to_owned(), CpuSet::to_string);
-        line(
-            out,
-            format_args!(
-                "  w{:<4} node {node:<4} CPU {cpu:<5} bound to {bind:<12} {}",
-                seat.index, seat.why
-            ),
-        );
+        line(out, format_args!("  w{:<4} node {node:<4} CPU {cpu:<5} bound to {bind:<12} {}", seat.index, seat.why));
     }
 }

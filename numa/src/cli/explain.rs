@@ -10,10 +10,7 @@ pub(crate) fn explain(topology: &Topology) -> String {
     if reads.is_empty() {
         out += "\nno file was read\n";
     } else {
-        let used = reads
-            .iter()
-            .filter(|read| read.outcome == ReadOutcome::Used)
-            .count();
+        let used = reads.iter().filter(|read| read.outcome == ReadOutcome::Used).count();
         // Writing to a String cannot fail.
         let _ = writeln!(out, "\n{} files looked at, {used} used", reads.len());
         files(topology, &mut out);
@@ -43,11 +40,7 @@ fn files(topology: &Topology, out: &mut String) {
     }
     for key in order {
         let (path, count) = &first[&key];
-        let more = if *count > 1 {
-            format!(" and {} more like it", count - 1)
-        } else {
-            String::new()
-        };
+        let more = if *count > 1 { format!(" and {} more like it", count - 1) } else { String::new() };
         let _ = writeln!(out, "  {path}{more}: {}", key.1);
     }
 }
@@ -56,11 +49,7 @@ fn files(topology: &Topology, out: &mut String) {
 fn pattern(path: &str) -> String {
     let part = |part: &str| {
         let stem = part.trim_end_matches(|c: char| c.is_ascii_digit());
-        if matches!(stem, "cpu" | "node") {
-            format!("{stem}*")
-        } else {
-            part.to_owned()
-        }
+        if matches!(stem, "cpu" | "node") { format!("{stem}*") } else { part.to_owned() }
     };
     path.split('/').map(part).collect::<Vec<_>>().join("/")
 }

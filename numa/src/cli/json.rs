@@ -36,11 +36,7 @@ struct Worker<'a> {
 
 pub(crate) fn json(topology: &Topology, seats: &[Seat]) -> serde_json::Result<String> {
     let nodes = topology.nodes();
-    let row = |from| {
-        (0..nodes.len())
-            .map(|to| topology.distance(from, to))
-            .collect()
-    };
+    let row = |from| (0..nodes.len()).map(|to| topology.distance(from, to)).collect();
     let host = Host {
         source: topology.source().to_string(),
         nodes: nodes
@@ -54,11 +50,7 @@ pub(crate) fn json(topology: &Topology, seats: &[Seat]) -> serde_json::Result<St
             })
             .collect(),
         llc: topology.llcs().iter().map(|llc| ids(&llc.cpus)).collect(),
-        cores: topology
-            .cores()
-            .iter()
-            .map(|core| ids(&core.cpus))
-            .collect(),
+        cores: topology.cores().iter().map(|core| ids(&core.cpus)).collect(),
         unassigned: ids(topology.unassigned()),
         online: ids(topology.online()),
         allowed: ids(topology.allowed()),

@@ -96,24 +96,18 @@ impl TopologySource for Spec<'_> {
     type Error = SpecError;
 
     fn facts(&self) -> Result<Facts, SpecError> {
-        parse::draft(self.text)
-            .and_then(build)
-            .map_err(|Fault { at, message }| SpecError { at, message })
+        parse::draft(self.text).and_then(build).map_err(|Fault { at, message }| SpecError { at, message })
     }
 }
 
 /// From statements to facts. Statements about CPUs apply after all nodes, wherever they stand.
 fn build(draft: Draft) -> Result<Facts, Fault> {
     let mut facts = Facts::new(Source::Spec);
-    let all = draft
-        .nodes
-        .iter()
-        .fold(CpuSet::new(), |all, node| all.union(&node.cpus));
+    let all = draft.nodes.iter().fold(CpuSet::new(), |all, node| all.union(&node.cpus));
     let known = |list: &Option<(usize, CpuSet)>| match list {
-        Some((at, cpus)) if !cpus.is_subset(&all) => Err(Fault::new(
-            *at,
-            format!("CPUs {} are in no node above", cpus.difference(&all)),
-        )),
+        Some((at, cpus)) if !cpus.is_subset(&all) => {
+            Err(Fault::new(*at, format!("CPUs {} are in no node above", cpus.difference(&all))))
+        }
         Some((_, cpus)) => Ok(cpus.clone()),
         None => Ok(CpuSet::new()),
     };
@@ -127,10 +121,7 @@ fn build(draft: Draft) -> Result<Facts, Fault> {
     if let Some((at, _)) = draft.allowed {
         let allowed = known(&draft.allowed)?;
         if !allowed.intersects(&facts.online) {
-            return Err(Fault::new(
-                at,
-                "expected at least one online CPU in the mask",
-            ));
+            return Err(Fault::new(at, "expected at least one online CPU in the mask"));
         }
         facts.allowed = Some(allowed);
     }
@@ -148,11 +139,7 @@ fn build(draft: Draft) -> Result<Facts, Fault> {
     let ids: Vec<NodeId> = nodes.iter().map(|node| node.id).collect();
     let mut rows = distances(draft.distances, ids.len())?;
     for (index, node) in nodes.into_iter().enumerate() {
-        facts.caches.extend(
-            node.caches
-                .into_iter()
-                .map(|cpus| CacheFacts { cpus, level: 3 }),
-        );
+        facts.caches.extend(node.caches.into_iter().map(|cpus| CacheFacts { cpus, level: 3 }));
         facts.cores.extend(node.cores);
         facts.nodes.push(NodeFacts {
             id: node.id,
@@ -174,29 +161,17 @@ fn build(draft: Draft) -> Result<Facts, Fault> {
 fn distances(given: Distances, nodes: usize) -> Result<Vec<Vec<Option<u32>>>, Fault> {
     match given {
         Distances::Default => {
-            let row = |from| {
-                (0..nodes)
-                    .map(|to| Some(if from == to { 10 } else { 20 }))
-                    .collect()
-            };
+            let row = |from| (0..nodes).map(|to| Some(if from == to { 10 } else { 20 })).collect();
             Ok((0..nodes).map(row).collect())
         }
         Distances::Unknown => Ok(vec![Vec::new(); nodes]),
         Distances::Rows(at, rows) => {
             if rows.len() != nodes {
-                return Err(Fault::new(
-                    at,
-                    format!("expected {nodes} rows, one per node, found {}", rows.len()),
-                ));
+                return Err(Fault::new(at, format!("expected {nodes} rows, one per node, found {}", rows.len())));
             }
             let right = |(at, row): (usize, Vec<Option<u32>>)| {
                 let found = row.len();
-                let wrong = || {
-                    Fault::new(
-                        at,
-                        format!("expected {nodes} distances in this row, found {found}"),
-                    )
-                };
+                let wrong = || Fault::new(at, format!("expected {nodes} distances in this row, found {found}"));
                 (found == nodes).then_some(row).ok_or_else(wrong)
             };
             rows.into_iter().map(right).collect()

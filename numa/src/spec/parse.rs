@@ -8,8 +8,7 @@ use crate::parse::node_list;
 /// Most nodes a made-up host may have: the kernel's `MAX_NUMNODES`. Bounds the distance table.
 const MOST_NODES: usize = 1024;
 
-const STATEMENTS: &str =
-    "node, cache, core, offline, unassigned, allowed, isolated, mems, quota or dist";
+const STATEMENTS: &str = "node, cache, core, offline, unassigned, allowed, isolated, mems, quota or dist";
 const FIELDS: &str = "id=, llcs=, cores=, threads=, first=, cpus= or mem=";
 
 /// A complaint about a place.
@@ -21,10 +20,7 @@ pub(super) struct Fault {
 
 impl Fault {
     pub(super) fn new(at: usize, message: impl Into<String>) -> Fault {
-        Fault {
-            at,
-            message: message.into(),
-        }
+        Fault { at, message: message.into() }
     }
 
     fn list(word: Word<'_>, error: &ListError) -> Fault {
@@ -87,48 +83,23 @@ impl<'a> Word<'a> {
     }
 
     fn words(self) -> Vec<Word<'a>> {
-        self.pieces(|c| c.is_ascii_whitespace())
-            .filter(|word| !word.text.is_empty())
-            .collect()
+        self.pieces(|c| c.is_ascii_whitespace()).filter(|word| !word.text.is_empty()).collect()
     }
 
     fn number(self, what: &str, most: u64) -> Result<u64, Fault> {
-        let wrong = || {
-            Fault::new(
-                self.at,
-                format!(
-                    "expected {what}, a number up to {most}, found {:?}",
-                    self.text
-                ),
-            )
-        };
+        let wrong = || Fault::new(self.at, format!("expected {what}, a number up to {most}, found {:?}", self.text));
         let digits = !self.text.is_empty() && self.text.bytes().all(|byte| byte.is_ascii_digit());
-        digits
-            .then(|| self.text.parse().ok())
-            .flatten()
-            .filter(|&number| number <= most)
-            .ok_or_else(wrong)
+        digits.then(|| self.text.parse().ok()).flatten().filter(|&number| number <= most).ok_or_else(wrong)
     }
 
     fn cpus(self) -> Result<CpuSet, Fault> {
-        let cpus: CpuSet = self
-            .text
-            .parse()
-            .map_err(|error| Fault::list(self, &error))?;
-        if cpus.is_empty() {
-            Err(Fault::new(self.at, "expected a list of CPUs"))
-        } else {
-            Ok(cpus)
-        }
+        let cpus: CpuSet = self.text.parse().map_err(|error| Fault::list(self, &error))?;
+        if cpus.is_empty() { Err(Fault::new(self.at, "expected a list of CPUs")) } else { Ok(cpus) }
     }
 
     fn nodes(self) -> Result<Vec<NodeId>, Fault> {
         let nodes = node_list(self.text.as_bytes()).map_err(|error| Fault::list(self, &error))?;
-        if nodes.is_empty() {
-            Err(Fault::new(self.at, "expected a list of nodes"))
-        } else {
-            Ok(nodes)
-        }
+        if nodes.is_empty() { Err(Fault::new(self.at, "expected a list of nodes")) } else { Ok(nodes) }
     }
 
     /// Kilobytes.
@@ -140,14 +111,8 @@ impl<'a> Word<'a> {
             Some(b't') => (&self.text[..self.text.len() - 1], 1 << 30),
             _ => (self.text, 1),
         };
-        let number = Word {
-            at: self.at,
-            text: digits,
-        }
-        .number("a size such as 64g", u64::MAX >> 30)?;
-        number
-            .checked_mul(factor)
-            .ok_or_else(|| Fault::new(self.at, "expected a smaller size"))
+        let number = Word { at: self.at, text: digits }.number("a size such as 64g", u64::MAX >> 30)?;
+        number.checked_mul(factor).ok_or_else(|| Fault::new(self.at, "expected a smaller size"))
     }
 }
 
@@ -160,39 +125,22 @@ pub(super) fn draft(text: &str) -> Result<Draft, Fault> {
         }
     }
     if draft.nodes.is_empty() {
-        return Err(Fault::new(
-            text.len(),
-            "expected a node statement, found the end",
-        ));
+        return Err(Fault::new(text.len(), "expected a node statement, found the end"));
     }
     Ok(draft)
 }
 
 impl Draft {
-    fn statement(
-        &mut self,
-        statement: Word<'_>,
-        keyword: Word<'_>,
-        rest: &[Word<'_>],
-    ) -> Result<(), Fault> {
+    fn statement(&mut self, statement: Word<'_>, keyword: Word<'_>, rest: &[Word<'_>]) -> Result<(), Fault> {
         let only = || match rest {
-            [] => Err(Fault::new(
-                keyword.end(),
-                format!("expected one word after {:?}, found the end", keyword.text),
-            )),
+            [] => Err(Fault::new(keyword.end(), format!("expected one word after {:?}, found the end", keyword.text))),
             [word] => Ok(*word),
-            [_, more, ..] => Err(Fault::new(
-                more.at,
-                format!("expected ';' or the end, found {:?}", more.text),
-            )),
+            [_, more, ..] => Err(Fault::new(more.at, format!("expected ';' or the end, found {:?}", more.text))),
         };
         match keyword.text {
             "dist" => {
                 let at = keyword.end();
-                self.distances = distances(Word {
-                    at,
-                    text: &statement.text[at - statement.at..],
-                })?;
+                self.distances = distances(Word { at, text: &statement.text[at - statement.at..] })?;
             }
             "cache" => self.caches.push((only()?.at, only()?.cpus()?)),
             "core" => self.cores.push((only()?.at, only()?.cpus()?)),
@@ -201,13 +149,7 @@ impl Draft {
             "allowed" => self.allowed = Some((only()?.at, only()?.cpus()?)),
             "isolated" => self.isolated = Some((only()?.at, only()?.cpus()?)),
             "mems" => self.mems = Some((only()?.at, only()?.nodes()?)),
-            "quota" => {
-                self.quota = Some(
-                    only()?
-                        .number("thousandths of a CPU", u64::from(u32::MAX))?
-                        .max(1),
-                )
-            }
+            "quota" => self.quota = Some(only()?.number("thousandths of a CPU", u64::from(u32::MAX))?.max(1)),
             _ => self.node(keyword, rest)?,
         }
         Ok(())
@@ -218,10 +160,7 @@ impl Draft {
         let count = match keyword.text.strip_suffix("node") {
             Some("") => None,
             Some(count) if count.ends_with('*') => {
-                let count = Word {
-                    at: keyword.at,
-                    text: &count[..count.len() - 1],
-                };
+                let count = Word { at: keyword.at, text: &count[..count.len() - 1] };
                 Some(count.number("a count of nodes", MOST_NODES as u64)?)
             }
             _ => {
@@ -242,8 +181,7 @@ impl Draft {
     fn add(&mut self, keyword: Word<'_>, shape: &Shape) -> Result<(), Fault> {
         let wrong = |message: String| Fault::new(keyword.at, message);
         let next = self.nodes.last().map_or(0, |node| node.id.get() + 1);
-        let id = NodeId::try_new(shape.id.unwrap_or(next))
-            .ok_or_else(|| wrong("no node id is left".to_owned()))?;
+        let id = NodeId::try_new(shape.id.unwrap_or(next)).ok_or_else(|| wrong("no node id is left".to_owned()))?;
         if self.nodes.iter().any(|node| node.id == id) {
             return Err(wrong(format!("node {id} is described twice")));
         }
@@ -253,31 +191,14 @@ impl Draft {
         let (cores, cpus) = shape.cpus(self.used.last(), keyword.at)?;
         let set: CpuSet = cpus.iter().copied().collect();
         if set.intersects(&self.used) {
-            return Err(wrong(format!(
-                "CPUs {} are in an earlier node",
-                set.intersection(&self.used)
-            )));
+            return Err(wrong(format!("CPUs {} are in an earlier node", set.intersection(&self.used))));
         }
         self.used = self.used.union(&set);
-        let core_sets: Vec<CpuSet> = (0..cores)
-            .map(|core| shape.threads_of(core, cores, &cpus))
-            .collect();
+        let core_sets: Vec<CpuSet> = (0..cores).map(|core| shape.threads_of(core, cores, &cpus)).collect();
         let per_cache = cores.checked_div(shape.llcs).unwrap_or(0).max(1);
-        let caches = core_sets
-            .chunks(per_cache)
-            .map(|cores| cores.iter().fold(CpuSet::new(), |a, b| a.union(b)));
-        let caches = if shape.llcs == 0 {
-            Vec::new()
-        } else {
-            caches.collect()
-        };
-        self.nodes.push(DraftNode {
-            id,
-            cpus: set,
-            caches,
-            cores: core_sets,
-            memory_kb: shape.memory_kb,
-        });
+        let caches = core_sets.chunks(per_cache).map(|cores| cores.iter().fold(CpuSet::new(), |a, b| a.union(b)));
+        let caches = if shape.llcs == 0 { Vec::new() } else { caches.collect() };
+        self.nodes.push(DraftNode { id, cpus: set, caches, cores: core_sets, memory_kb: shape.memory_kb });
         Ok(())
     }
 }
@@ -310,32 +231,19 @@ impl Shape {
         let most = u64::from(CpuId::LIMIT);
         for field in fields {
             let Some((name, text)) = field.text.split_once('=') else {
-                return Err(Fault::new(
-                    field.at,
-                    format!("expected {FIELDS}, found {:?}", field.text),
-                ));
+                return Err(Fault::new(field.at, format!("expected {FIELDS}, found {:?}", field.text)));
             };
-            let value = Word {
-                at: field.at + name.len() + 1,
-                text,
-            };
+            let value = Word { at: field.at + name.len() + 1, text };
             match name {
                 "llcs" => shape.llcs = value.number("a count of caches", most)? as usize,
                 "cores" => shape.cores = Some(value.number("a count of cores", most)? as usize),
-                "threads" => {
-                    shape.threads = value.number("a count of threads", most)?.max(1) as usize
-                }
+                "threads" => shape.threads = value.number("a count of threads", most)?.max(1) as usize,
                 "mem" => shape.memory_kb = value.size()?,
-                "id" => {
-                    shape.id = Some(value.number("a node id", u64::from(NodeId::LIMIT - 1))? as u32)
-                }
+                "id" => shape.id = Some(value.number("a node id", u64::from(NodeId::LIMIT - 1))? as u32),
                 "first" => shape.first = Some(value.number("a CPU id", most - 1)? as u32),
                 "cpus" => shape.listed = Some((value.at, value.cpus()?)),
                 _ => {
-                    return Err(Fault::new(
-                        field.at,
-                        format!("expected {FIELDS}, found {name:?}"),
-                    ));
+                    return Err(Fault::new(field.at, format!("expected {FIELDS}, found {name:?}")));
                 }
             }
             if matches!(name, "id" | "first" | "cpus") {
@@ -366,29 +274,15 @@ impl Shape {
         let first = self.first.unwrap_or(highest.map_or(0, |cpu| cpu.get() + 1));
         let room = (CpuId::LIMIT - first) as usize;
         if count > room {
-            return Err(Fault::new(
-                at,
-                format!(
-                    "{count} CPUs from {first} on, but ids end at {}",
-                    CpuId::LIMIT - 1
-                ),
-            ));
+            return Err(Fault::new(at, format!("{count} CPUs from {first} on, but ids end at {}", CpuId::LIMIT - 1)));
         }
-        Ok((
-            cores,
-            (first..first + count as u32).map(CpuId::new).collect(),
-        ))
+        Ok((cores, (first..first + count as u32).map(CpuId::new).collect()))
     }
 
     fn threads_of(&self, core: usize, cores: usize, cpus: &[CpuId]) -> CpuSet {
         match self.listed {
-            Some(_) => (0..self.threads)
-                .map(|thread| cpus[thread * cores + core])
-                .collect(),
-            None => cpus[core * self.threads..(core + 1) * self.threads]
-                .iter()
-                .copied()
-                .collect(),
+            Some(_) => (0..self.threads).map(|thread| cpus[thread * cores + core]).collect(),
+            None => cpus[core * self.threads..(core + 1) * self.threads].iter().copied().collect(),
         }
     }
 }
@@ -399,13 +293,10 @@ fn distances(text: Word<'_>) -> Result<Distances, Fault> {
     }
     let entry = |word: Word<'_>| match word.text {
         "-" => Ok(None),
-        _ => word
-            .number("a distance or '-'", u64::from(u32::MAX))
-            .map(|number| Some(number as u32)),
+        _ => word.number("a distance or '-'", u64::from(u32::MAX)).map(|number| Some(number as u32)),
     };
     let row = |row: Word<'_>| {
-        let distances: Result<Vec<Option<u32>>, Fault> =
-            row.words().into_iter().map(entry).collect();
+        let distances: Result<Vec<Option<u32>>, Fault> = row.words().into_iter().map(entry).collect();
         Ok((row.at, distances?))
     };
     let rows: Result<Vec<_>, Fault> = text.pieces(|c| c == '/').map(row).collect();

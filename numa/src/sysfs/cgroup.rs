@@ -30,10 +30,7 @@ pub(crate) struct Limits {
 /// Reads the limits; `cpusets`: also those on CPUs and nodes.
 pub(crate) fn limits(tree: &mut Tree, cpusets: bool) -> Limits {
     let groups = Groups::read(tree, cpusets);
-    let mut limits = Limits {
-        quota_millicpus: quota(tree, &groups),
-        ..Limits::default()
-    };
+    let mut limits = Limits { quota_millicpus: quota(tree, &groups), ..Limits::default() };
     if cpusets {
         read_cpusets(tree, &groups, &mut limits);
     }
@@ -76,17 +73,9 @@ impl Groups {
                 member.push((controllers.to_owned(), path.trim_end().to_owned()));
             }
         }
-        let knows_cpuset = member
-            .iter()
-            .any(|(controllers, _)| has(controllers, "cpuset"));
-        let cpuset = (cpusets && !knows_cpuset)
-            .then(|| tree.lines("proc/self/cpuset"))
-            .flatten();
-        Groups {
-            mounts: mounts(tree),
-            member,
-            cpuset: cpuset.map(|path| path.trim().to_owned()),
-        }
+        let knows_cpuset = member.iter().any(|(controllers, _)| has(controllers, "cpuset"));
+        let cpuset = (cpusets && !knows_cpuset).then(|| tree.lines("proc/self/cpuset")).flatten();
+        Groups { mounts: mounts(tree), member, cpuset: cpuset.map(|path| path.trim().to_owned()) }
     }
 
     /// Directories of the process's group and all its ancestors, in every hierarchy that may carry `controller`.
@@ -100,20 +89,14 @@ impl Groups {
             };
             let path = self.path(kind, controller);
             let seen: Vec<&Mount> = self.mounts.iter().filter(fits).take(MOST_MOUNTS).collect();
-            let mut below: Vec<(&Mount, String)> = seen
-                .iter()
-                .filter_map(|&mount| Some((mount, beneath(&path, &mount.root)?)))
-                .collect();
+            let mut below: Vec<(&Mount, String)> =
+                seen.iter().filter_map(|&mount| Some((mount, beneath(&path, &mount.root)?))).collect();
             if below.is_empty() {
                 // The group is outside every mount we can see: a container that shows only the top of its own part.
                 below = seen.iter().map(|&mount| (mount, String::new())).collect();
             }
             for (mount, below) in below {
-                found.extend(
-                    ancestors(&mount.point, &below)
-                        .into_iter()
-                        .map(|directory| (kind, directory)),
-                );
+                found.extend(ancestors(&mount.point, &below).into_iter().map(|directory| (kind, directory)));
             }
         }
         found
@@ -124,16 +107,9 @@ impl Groups {
             Kind::V2 => controllers.is_empty(),
             Kind::V1 | Kind::Bare => has(controllers, controller),
         };
-        let own = self
-            .member
-            .iter()
-            .find(wanted)
-            .map(|(_, path)| path.as_str());
+        let own = self.member.iter().find(wanted).map(|(_, path)| path.as_str());
         let cpuset = self.cpuset.as_deref().filter(|_| controller == "cpuset");
-        own.filter(|path| *path != "/")
-            .or(cpuset)
-            .unwrap_or("/")
-            .to_owned()
+        own.filter(|path| *path != "/").or(cpuset).unwrap_or("/").to_owned()
     }
 }
 
@@ -145,13 +121,8 @@ fn mounts(tree: &mut Tree) -> Vec<Mount> {
     let mut mounts: Vec<Mount> = match tree.lines("proc/self/mountinfo") {
         Some(text) => text.lines().filter_map(mountinfo).collect(),
         None => {
-            let text = tree
-                .lines("proc/self/mounts")
-                .or_else(|| tree.lines("proc/mounts"));
-            text.unwrap_or_default()
-                .lines()
-                .filter_map(mount_entry)
-                .collect()
+            let text = tree.lines("proc/self/mounts").or_else(|| tree.lines("proc/mounts"));
+            text.unwrap_or_default().lines().filter_map(mount_entry).collect()
         }
     };
     if mounts.is_empty() {
@@ -164,11 +135,7 @@ fn mounts(tree: &mut Tree) -> Vec<Mount> {
         };
         mounts.push(usual(Kind::V2, "/sys/fs/cgroup", ""));
         for controllers in ["cpu", "cpu,cpuacct", "cpuset"] {
-            mounts.push(usual(
-                Kind::V1,
-                &format!("/sys/fs/cgroup/{controllers}"),
-                controllers,
-            ));
+            mounts.push(usual(Kind::V1, &format!("/sys/fs/cgroup/{controllers}"), controllers));
         }
     }
     mounts
@@ -182,12 +149,7 @@ fn mountinfo(line: &str) -> Option<Mount> {
     let mut back = back.split(' ');
     let kind = kind(back.next()?)?;
     let controllers = back.nth(1).unwrap_or_default().to_owned();
-    Some(Mount {
-        kind,
-        root: unescape(root),
-        point: unescape(point),
-        controllers,
-    })
+    Some(Mount { kind, root: unescape(root), point: unescape(point), controllers })
 }
 
 /// One line of `/proc/mounts`: `source point type options ...`.
@@ -196,12 +158,7 @@ fn mount_entry(line: &str) -> Option<Mount> {
     let point = unescape(fields.next()?);
     let kind = kind(fields.next()?)?;
     let controllers = fields.next().unwrap_or_default().to_owned();
-    Some(Mount {
-        kind,
-        root: "/".to_owned(),
-        point,
-        controllers,
-    })
+    Some(Mount { kind, root: "/".to_owned(), point, controllers })
 }
 
 fn kind(file_system: &str) -> Option<Kind> {
@@ -218,9 +175,7 @@ fn unescape(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((&byte, tail)) = rest.split_first() {
-        let code = tail
-            .get(..3)
-            .and_then(|digits| std::str::from_utf8(digits).ok());
+        let code = tail.get(..3).and_then(|digits| std::str::from_utf8(digits).ok());
         match code.and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
             Some(code) if byte == b'\\' => {
                 bytes.push(code);
@@ -247,10 +202,7 @@ fn beneath(path: &str, root: &str) -> Option<String> {
 /// `point/a/b`, `point/a`, `point` for `a/b`, relative to the root of the tree.
 fn ancestors(point: &str, below: &str) -> Vec<String> {
     let clean = |path: &str| {
-        let parts: Vec<&str> = path
-            .split('/')
-            .filter(|part| !matches!(*part, "" | "." | ".."))
-            .collect();
+        let parts: Vec<&str> = path.split('/').filter(|part| !matches!(*part, "" | "." | "..")).collect();
         parts.join("/")
     };
     let top = clean(point);
@@ -271,9 +223,7 @@ fn quota(tree: &mut Tree, groups: &Groups) -> Option<u64> {
     let mut least = None;
     for (kind, directory) in groups.directories("cpu") {
         let quota = match kind {
-            Kind::V2 => tree
-                .value(&format!("{directory}/cpu.max"), cpu_max)
-                .flatten(),
+            Kind::V2 => tree.value(&format!("{directory}/cpu.max"), cpu_max).flatten(),
             Kind::V1 => cfs_quota(tree, &directory),
             Kind::Bare => None,
         };
@@ -290,15 +240,10 @@ fn cpu_max(text: &[u8]) -> Result<Option<u64>, String> {
     if quota == "max" {
         return Ok(None);
     }
-    let number = |word: &str| {
-        word.parse()
-            .map_err(|_| format!("expected a number or \"max\", found {word:?}"))
-    };
+    let number = |word: &str| word.parse().map_err(|_| format!("expected a number or \"max\", found {word:?}"));
     let period = words.next().map_or(Ok(DEFAULT_PERIOD_US), number)?;
     let quota = number(quota)?;
-    millicpus(quota, period)
-        .map(Some)
-        .ok_or_else(|| format!("quota {quota} of period {period} makes no sense"))
+    millicpus(quota, period).map(Some).ok_or_else(|| format!("quota {quota} of period {period} makes no sense"))
 }
 
 fn cfs_quota(tree: &mut Tree, directory: &str) -> Option<u64> {
@@ -306,9 +251,7 @@ fn cfs_quota(tree: &mut Tree, directory: &str) -> Option<u64> {
     if quota < 0 {
         return None;
     }
-    let period = tree
-        .number(&format!("{directory}/cpu.cfs_period_us"))
-        .unwrap_or(DEFAULT_PERIOD_US);
+    let period = tree.number(&format!("{directory}/cpu.cfs_period_us")).unwrap_or(DEFAULT_PERIOD_US);
     millicpus(quota, period)
 }
 
@@ -325,27 +268,15 @@ fn millicpus(quota: i64, period: i64) -> Option<u64> {
 fn read_cpusets(tree: &mut Tree, groups: &Groups, limits: &mut Limits) {
     for (kind, directory) in groups.directories("cpuset") {
         let (cpus, mems): (&[&str], &[&str]) = match kind {
-            Kind::V2 => (
-                &["cpuset.cpus.effective", "cpuset.cpus"],
-                &["cpuset.mems.effective", "cpuset.mems"],
-            ),
-            Kind::V1 => (
-                &["cpuset.effective_cpus", "cpuset.cpus"],
-                &["cpuset.effective_mems", "cpuset.mems"],
-            ),
+            Kind::V2 => (&["cpuset.cpus.effective", "cpuset.cpus"], &["cpuset.mems.effective", "cpuset.mems"]),
+            Kind::V1 => (&["cpuset.effective_cpus", "cpuset.cpus"], &["cpuset.effective_mems", "cpuset.mems"]),
             Kind::Bare => (&["cpus"], &["mems"]),
         };
-        let said = |name: &&str| {
-            tree.cpu_list(&format!("{directory}/{name}"))
-                .filter(|cpus| !cpus.is_empty())
-        };
+        let said = |name: &&str| tree.cpu_list(&format!("{directory}/{name}")).filter(|cpus| !cpus.is_empty());
         if let Some(cpus) = cpus.iter().find_map(said) {
             limit_cpus(&mut limits.cpuset, &cpus);
         }
-        let said = |name: &&str| {
-            tree.nodes(&format!("{directory}/{name}"))
-                .filter(|nodes| !nodes.is_empty())
-        };
+        let said = |name: &&str| tree.nodes(&format!("{directory}/{name}")).filter(|nodes| !nodes.is_empty());
         if let Some(mems) = mems.iter().find_map(said) {
             limit_mems(limits, mems);
         }
@@ -355,13 +286,8 @@ fn read_cpusets(tree: &mut Tree, groups: &Groups, limits: &mut Limits) {
 /// `/proc/self/status`: the masks of the process, cpuset already in them.
 fn status(tree: &mut Tree, limits: &mut Limits) {
     let text = tree.lines("proc/self/status").unwrap_or_default();
-    let field = |name: &str| {
-        text.lines()
-            .find_map(|line| line.strip_prefix(name))
-            .map(str::trim)
-    };
-    if let Some(mems) = field("Mems_allowed_list:").and_then(|list| node_list(list.as_bytes()).ok())
-    {
+    let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+    if let Some(mems) = field("Mems_allowed_list:").and_then(|list| node_list(list.as_bytes()).ok()) {
         limit_mems(limits, mems);
     }
     limits.mask = limits.cpuset.clone();
@@ -372,11 +298,7 @@ fn status(tree: &mut Tree, limits: &mut Limits) {
 }
 
 fn limit_cpus(limit: &mut Option<CpuSet>, cpus: &CpuSet) {
-    *limit = Some(
-        limit
-            .as_ref()
-            .map_or_else(|| cpus.clone(), |before| before.intersection(cpus)),
-    );
+    *limit = Some(limit.as_ref().map_or_else(|| cpus.clone(), |before| before.intersection(cpus)));
 }
 
 fn limit_mems(limits: &mut Limits, mems: Vec<NodeId>) {

@@ -74,9 +74,7 @@ pub(crate) struct Sysfs {
 
 impl Sysfs {
     pub(crate) fn new(root: &Path) -> Sysfs {
-        Sysfs {
-            root: root.to_owned(),
-        }
+        Sysfs { root: root.to_owned() }
     }
 }
 
@@ -84,10 +82,7 @@ impl TopologySource for Sysfs {
     type Error = DiscoverError;
 
     fn facts(&self) -> Result<Facts, DiscoverError> {
-        let root_error = |error| DiscoverError::Root {
-            root: self.root.clone(),
-            error,
-        };
+        let root_error = |error| DiscoverError::Root { root: self.root.clone(), error };
         let canonical = fs::canonicalize(&self.root).map_err(root_error)?;
         if !canonical.is_dir() {
             return Err(root_error(io::Error::from(io::ErrorKind::NotADirectory)));
@@ -99,13 +94,9 @@ impl TopologySource for Sysfs {
         online(&mut tree, &mut facts);
         let mask = own_mask(&mut facts);
         if facts.online.is_empty() {
-            return Err(DiscoverError::NoCpu {
-                root: self.root.clone(),
-            });
+            return Err(DiscoverError::NoCpu { root: self.root.clone() });
         }
-        facts.isolated = tree
-            .cpu_list(&format!("{CPUS}/isolated"))
-            .unwrap_or_default();
+        facts.isolated = tree.cpu_list(&format!("{CPUS}/isolated")).unwrap_or_default();
         nodes(&mut tree, &mut facts);
         cores(&mut tree, &mut facts);
         caches(&mut tree, &mut facts);
@@ -130,10 +121,7 @@ fn own_mask(facts: &mut Facts) -> Option<CpuSet> {
     match bind::current_affinity() {
         Ok(mask) => {
             if facts.online.is_empty() && !mask.is_empty() {
-                facts.note(
-                    CPUS,
-                    "names no CPU; the affinity mask is taken for the online CPUs",
-                );
+                facts.note(CPUS, "names no CPU; the affinity mask is taken for the online CPUs");
                 facts.online = mask.clone();
             }
             Some(mask)
@@ -146,98 +134,48 @@ fn own_mask(facts: &mut Facts) -> Option<CpuSet> {
 }
 
 fn online(tree: &mut Tree, facts: &mut Facts) {
-    let listed = tree
-        .cpu_list(&format!("{CPUS}/online"))
-        .filter(|cpus| !cpus.is_empty());
+    let listed = tree.cpu_list(&format!("{CPUS}/online")).filter(|cpus| !cpus.is_empty());
     let present = tree.cpu_list(&format!("{CPUS}/present"));
     facts.online = match listed {
         Some(online) => online,
         None => by_directory(tree, facts),
     };
     if facts.online.is_empty() {
-        facts.online = present
-            .clone()
-            .or_else(|| tree.cpu_list(&format!("{CPUS}/possible")))
-            .unwrap_or_default();
+        facts.online = present.clone().or_else(|| tree.cpu_list(&format!("{CPUS}/possible"))).unwrap_or_default();
         if !facts.online.is_empty() {
-            facts.note(
-                "online",
-                "not listed; the present or possible CPUs are taken instead",
-            );
+            facts.note("online", "not listed; the present or possible CPUs are taken instead");
         }
     }
-    facts
-        .offline
-        .extend(present.unwrap_or_default().difference(&facts.online).iter());
+    facts.offline.extend(present.unwrap_or_default().difference(&facts.online).iter());
 }
 
 /// CPUs with a directory that does not look offline: `online` is not 0, and `topology` is there if any CPU has it.
 fn by_directory(tree: &mut Tree, facts: &mut Facts) -> CpuSet {
-    let cpus: CpuSet = tree
-        .numbered(CPUS, "cpu", CpuId::LIMIT)
-        .into_iter()
-        .map(CpuId::new)
-        .collect();
-    let described: CpuSet = cpus
-        .iter()
-        .filter(|cpu| tree.is_dir(&format!("{CPUS}/cpu{cpu}/topology")))
-        .collect();
-    let seen = if described.is_empty() {
-        &cpus
-    } else {
-        &described
-    };
-    let on: CpuSet = seen
-        .iter()
-        .filter(|cpu| tree.number(&format!("{CPUS}/cpu{cpu}/online")) != Some(0))
-        .collect();
+    let cpus: CpuSet = tree.numbered(CPUS, "cpu", CpuId::LIMIT).into_iter().map(CpuId::new).collect();
+    let described: CpuSet = cpus.iter().filter(|cpu| tree.is_dir(&format!("{CPUS}/cpu{cpu}/topology"))).collect();
+    let seen = if described.is_empty() { &cpus } else { &described };
+    let on: CpuSet = seen.iter().filter(|cpu| tree.number(&format!("{CPUS}/cpu{cpu}/online")) != Some(0)).collect();
     if !on.is_empty() {
-        facts.note(
-            "online",
-            format!(
-                "not listed; found {} CPU directories, {} of them online",
-                cpus.len(),
-                on.len()
-            ),
-        );
+        facts.note("online", format!("not listed; found {} CPU directories, {} of them online", cpus.len(), on.len()));
     }
     facts.offline = cpus.difference(&on);
     on
 }
 
 fn nodes(tree: &mut Tree, facts: &mut Facts) {
-    let listed = tree
-        .nodes(&format!("{NODES}/online"))
-        .filter(|nodes| !nodes.is_empty());
-    let listed = listed.unwrap_or_else(|| {
-        tree.numbered(NODES, "node", NodeId::LIMIT)
-            .into_iter()
-            .map(NodeId::new)
-            .collect()
-    });
+    let listed = tree.nodes(&format!("{NODES}/online")).filter(|nodes| !nodes.is_empty());
+    let listed =
+        listed.unwrap_or_else(|| tree.numbered(NODES, "node", NodeId::LIMIT).into_iter().map(NodeId::new).collect());
     let mut found = Vec::new();
     for &id in &listed {
         let path = format!("{NODES}/node{id}");
         if !tree.is_dir(&path) {
-            facts.note(
-                format!("node {id}"),
-                "listed as online but has no directory: ignored",
-            );
+            facts.note(format!("node {id}"), "listed as online but has no directory: ignored");
             continue;
         }
-        let row = tree
-            .value(&format!("{path}/distance"), distances)
-            .unwrap_or_default();
+        let row = tree.value(&format!("{path}/distance"), distances).unwrap_or_default();
         let cpus = node_cpus(tree, &path);
-        found.push((
-            NodeFacts {
-                id,
-                cpus,
-                memory_kb: memory(tree, &path),
-                distances: Vec::new(),
-            },
-            row,
-        ));
+        found.push((NodeFacts { id, cpus, memory_kb: memory(tree, &path), distances: Vec::new() }, row));
     }
     let columns = columns(tree, &listed, &found);
     let kept: Vec<NodeId> = found.iter().map(|(node, _)| node.id).collect();
@@ -246,12 +184,7 @@ fn nodes(tree: &mut Tree, facts: &mut Facts) {
         .map(|(mut node, row)| {
             node.distances = match &columns {
                 Some(columns) if columns.len() == row.len() => {
-                    let column = |id: &NodeId| {
-                        columns
-                            .binary_search(id)
-                            .ok()
-                            .and_then(|column| row[column])
-                    };
+                    let column = |id: &NodeId| columns.binary_search(id).ok().and_then(|column| row[column]);
                     kept.iter().map(column).collect()
                 }
                 _ => row,
@@ -262,42 +195,22 @@ fn nodes(tree: &mut Tree, facts: &mut Facts) {
 }
 
 /// Which node each column of the distance rows stands for: the online ones, or where that does not fit, the possible ones.
-fn columns(
-    tree: &mut Tree,
-    listed: &[NodeId],
-    found: &[(NodeFacts, Vec<Option<u32>>)],
-) -> Option<Vec<NodeId>> {
-    let length = found
-        .iter()
-        .map(|(_, row)| row.len())
-        .max()
-        .filter(|&length| length > 0)?;
+fn columns(tree: &mut Tree, listed: &[NodeId], found: &[(NodeFacts, Vec<Option<u32>>)]) -> Option<Vec<NodeId>> {
+    let length = found.iter().map(|(_, row)| row.len()).max().filter(|&length| length > 0)?;
     if length == listed.len() {
         return Some(listed.to_vec());
     }
-    tree.nodes(&format!("{NODES}/possible"))
-        .filter(|possible| possible.len() == length)
+    tree.nodes(&format!("{NODES}/possible")).filter(|possible| possible.len() == length)
 }
 
 fn node_cpus(tree: &mut Tree, path: &str) -> CpuSet {
-    let said = tree
-        .cpu_list(&format!("{path}/cpulist"))
-        .or_else(|| tree.cpu_map(&format!("{path}/cpumap")));
-    said.unwrap_or_else(|| {
-        tree.numbered(path, "cpu", CpuId::LIMIT)
-            .into_iter()
-            .map(CpuId::new)
-            .collect()
-    })
+    let said = tree.cpu_list(&format!("{path}/cpulist")).or_else(|| tree.cpu_map(&format!("{path}/cpumap")));
+    said.unwrap_or_else(|| tree.numbered(path, "cpu", CpuId::LIMIT).into_iter().map(CpuId::new).collect())
 }
 
 fn distances(text: &[u8]) -> Result<Vec<Option<u32>>, String> {
     let text = String::from_utf8_lossy(text);
-    let number = |word: &str| {
-        word.parse()
-            .map(Some)
-            .map_err(|_| format!("expected a distance, found {word:?}"))
-    };
+    let number = |word: &str| word.parse().map(Some).map_err(|_| format!("expected a distance, found {word:?}"));
     text.split_ascii_whitespace().map(number).collect()
 }
 
@@ -320,10 +233,7 @@ fn cores(tree: &mut Tree, facts: &mut Facts) {
             .or_else(|| tree.cpu_map(&format!("{path}/thread_siblings")))
             .or_else(|| tree.cpu_map(&format!("{path}/core_cpus")));
         // A list without its owner is not a list of siblings.
-        let core = siblings
-            .filter(|set| set.contains(cpu))
-            .unwrap_or_else(|| CpuSet::single(cpu))
-            .intersection(&left);
+        let core = siblings.filter(|set| set.contains(cpu)).unwrap_or_else(|| CpuSet::single(cpu)).intersection(&left);
         left = left.difference(&core);
         facts.cores.push(core);
     }
@@ -357,8 +267,7 @@ fn last_level(tree: &mut Tree, cpu: CpuId) -> Option<CacheFacts> {
     for index in tree.numbered(&path, "index", MOST_CACHES) {
         let path = format!("{path}/index{index}");
         let level = tree.number(&format!("{path}/level"));
-        let kind = matches!(level, Some(2 | 3))
-            .then(|| tree.value(&format!("{path}/type"), |text| Ok(text.to_vec())));
+        let kind = matches!(level, Some(2 | 3)).then(|| tree.value(&format!("{path}/type"), |text| Ok(text.to_vec())));
         if kind.is_none_or(|kind| kind.as_deref() == Some(b"Instruction")) {
             continue;
         }
@@ -380,10 +289,7 @@ fn sharers(tree: &mut Tree, cpu: CpuId, path: &str) -> Option<CpuSet> {
 fn balancing(tree: &mut Tree, facts: &mut Facts) {
     let path = "proc/sys/kernel/numa_balancing";
     if facts.nodes.len() > 1 && tree.number(path).is_some_and(|mode| mode != 0) {
-        facts.note(
-            path,
-            "on: the kernel may move pages away from pinned workers",
-        );
+        facts.note(path, "on: the kernel may move pages away from pinned workers");
     }
 }
 
@@ -392,25 +298,20 @@ fn balancing(tree: &mut Tree, facts: &mut Facts) {
 fn complain(facts: &mut Facts) {
     let mut groups: BTreeMap<(&OsStr, String), Vec<&Path>> = BTreeMap::new();
     for read in &facts.reads {
-        if matches!(
-            read.outcome,
-            ReadOutcome::Ignored(_) | ReadOutcome::Unreadable(_)
-        ) {
+        if matches!(read.outcome, ReadOutcome::Ignored(_) | ReadOutcome::Unreadable(_)) {
             let name = read.path.file_name().unwrap_or_default();
-            groups
-                .entry((name, read.outcome.to_string()))
-                .or_default()
-                .push(&read.path);
+            let paths = groups.entry((name, read.outcome.to_string())).or_default();
+            // A file may have been tried twice in a row.
+            if paths.last() != Some(&read.path.as_path()) {
+                paths.push(&read.path);
+            }
         }
     }
     let notes: Vec<Note> = groups
         .into_iter()
         .map(|((_, outcome), paths)| match paths[..] {
             [one] => Note::new(one.display().to_string(), outcome),
-            _ => Note::new(
-                format!("{} and {} more", paths[0].display(), paths.len() - 1),
-                outcome,
-            ),
+            _ => Note::new(format!("{} and {} more", paths[0].display(), paths.len() - 1), outcome),
         })
         .collect();
     facts.notes.extend(notes);

@@ -25,10 +25,7 @@ pub(crate) struct Tree {
 
 impl Tree {
     pub(crate) fn new(root: &Path) -> Tree {
-        Tree {
-            root: root.to_owned(),
-            reads: Vec::new(),
-        }
+        Tree { root: root.to_owned(), reads: Vec::new() }
     }
 
     pub(crate) fn into_reads(self) -> Vec<FileRead> {
@@ -36,10 +33,7 @@ impl Tree {
     }
 
     fn log(&mut self, path: &str, outcome: ReadOutcome) {
-        self.reads.push(FileRead {
-            path: PathBuf::from(path),
-            outcome,
-        });
+        self.reads.push(FileRead { path: PathBuf::from(path), outcome });
     }
 
     /// A file of several lines, NUL bytes dropped.
@@ -51,17 +45,9 @@ impl Tree {
     }
 
     /// One value: the text up to the first NUL byte, trimmed, as `parse` understands it.
-    pub(crate) fn value<T>(
-        &mut self,
-        path: &str,
-        parse: impl FnOnce(&[u8]) -> Result<T, String>,
-    ) -> Option<T> {
+    pub(crate) fn value<T>(&mut self, path: &str, parse: impl FnOnce(&[u8]) -> Result<T, String>) -> Option<T> {
         let bytes = self.bytes(path)?;
-        let text = bytes
-            .split(|&byte| byte == 0)
-            .next()
-            .unwrap_or_default()
-            .trim_ascii();
+        let text = bytes.split(|&byte| byte == 0).next().unwrap_or_default().trim_ascii();
         match parse(text) {
             Ok(value) => {
                 self.log(path, ReadOutcome::Used);
@@ -75,28 +61,21 @@ impl Tree {
     }
 
     pub(crate) fn cpu_list(&mut self, path: &str) -> Option<CpuSet> {
-        self.value(path, |text| {
-            CpuSet::from_list(text).map_err(|error| error.to_string())
-        })
+        self.value(path, |text| CpuSet::from_list(text).map_err(|error| error.to_string()))
     }
 
     pub(crate) fn cpu_map(&mut self, path: &str) -> Option<CpuSet> {
-        self.value(path, |text| {
-            CpuSet::from_hex_map(text).map_err(|error| error.to_string())
-        })
+        self.value(path, |text| CpuSet::from_hex_map(text).map_err(|error| error.to_string()))
     }
 
     pub(crate) fn nodes(&mut self, path: &str) -> Option<Vec<NodeId>> {
-        self.value(path, |text| {
-            node_list(text).map_err(|error| error.to_string())
-        })
+        self.value(path, |text| node_list(text).map_err(|error| error.to_string()))
     }
 
     pub(crate) fn number(&mut self, path: &str) -> Option<i64> {
         self.value(path, |text| {
             let text = String::from_utf8_lossy(text);
-            text.parse()
-                .map_err(|_| format!("expected a number, found {text:?}"))
+            text.parse().map_err(|_| format!("expected a number, found {text:?}"))
         })
     }
 
@@ -107,15 +86,8 @@ impl Tree {
             return Vec::new();
         };
         self.log(path, ReadOutcome::Used);
-        let number = |name: &str| {
-            name.strip_prefix(prefix)?
-                .parse::<u32>()
-                .ok()
-                .filter(|&number| number < limit)
-        };
-        let mut numbers: Vec<u32> = entries
-            .filter_map(|entry| number(entry.ok()?.file_name().to_str()?))
-            .collect();
+        let number = |name: &str| name.strip_prefix(prefix)?.parse::<u32>().ok().filter(|&number| number < limit);
+        let mut numbers: Vec<u32> = entries.filter_map(|entry| number(entry.ok()?.file_name().to_str()?)).collect();
         numbers.sort_unstable();
         numbers.dedup();
         numbers
@@ -129,9 +101,7 @@ impl Tree {
     fn bytes(&mut self, path: &str) -> Option<Vec<u8>> {
         match read(&self.root.join(path), path.starts_with("sys/")) {
             Ok(bytes) => Some(bytes),
-            Err(error)
-                if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) =>
-            {
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
                 self.log(path, ReadOutcome::Missing);
                 None
             }
@@ -147,10 +117,7 @@ impl Tree {
 /// `/proc` come in pieces.
 fn read(path: &Path, one_shot: bool) -> io::Result<Vec<u8>> {
     // O_NONBLOCK: a pipe in place of a file must not stop us.
-    let mut file: File = OpenOptions::new()
-        .read(true)
-        .custom_flags(libc::O_NONBLOCK)
-        .open(path)?;
+    let mut file: File = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
     let mut bytes = vec![0; FIRST_READ];
     let mut filled = 0;
     while filled < LONGEST {
@@ -168,8 +135,5 @@ fn read(path: &Path, one_shot: bool) -> io::Result<Vec<u8>> {
             return Ok(bytes);
         }
     }
-    Err(io::Error::new(
-        ErrorKind::FileTooLarge,
-        format!("longer than {LONGEST} bytes"),
-    ))
+    Err(io::Error::new(ErrorKind::FileTooLarge, format!("longer than {LONGEST} bytes")))
 }

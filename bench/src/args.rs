@@ -98,56 +98,28 @@ fn choose<T>(
     for word in chosen {
         if !known.iter().any(|k| meant(k, word)) {
             let names: Vec<_> = known.iter().map(name).collect();
-            return Err(format!(
-                "unknown {what} {word:?}; known: {}",
-                names.join(", ")
-            ));
+            return Err(format!("unknown {what} {word:?}; known: {}", names.join(", ")));
         }
     }
     let picked = |k: &&T| {
-        if chosen.is_empty() {
-            by_default(k)
-        } else {
-            chosen.iter().any(|w| meant(k, w))
-        }
+        if chosen.is_empty() { by_default(k) } else { chosen.iter().any(|w| meant(k, w)) }
     };
     Ok(known.iter().filter(picked).collect())
 }
 
 /// The scenarios that were asked for.
 pub(crate) fn scenarios(chosen: &[String]) -> Result<Vec<&'static scenario::Scenario>, String> {
-    choose(
-        "scenario",
-        &scenario::ALL,
-        |s| s.name,
-        |s, word| s.answers_to(word),
-        |_| true,
-        chosen,
-    )
+    choose("scenario", &scenario::ALL, |s| s.name, |s, word| s.answers_to(word), |_| true, chosen)
 }
 
 /// The arms that were asked for.
 pub(crate) fn arms(chosen: &[String]) -> Result<Vec<&'static arms::Kind>, String> {
-    choose(
-        "arm",
-        &arms::ALL,
-        |a| a.name,
-        |a, word| a.name == word,
-        |a| a.default,
-        chosen,
-    )
+    choose("arm", &arms::ALL, |a| a.name, |a, word| a.name == word, |a| a.default, chosen)
 }
 
 /// The paths that were asked for.
 pub(crate) fn paths(chosen: &[String]) -> Result<Vec<&'static crate::counts::Path>, String> {
-    choose(
-        "path",
-        &crate::counts::PATHS,
-        |p| p.name,
-        |p, word| p.name == word,
-        |_| true,
-        chosen,
-    )
+    choose("path", &crate::counts::PATHS, |p| p.name, |p, word| p.name == word, |_| true, chosen)
 }
 
 #[cfg(test)]
@@ -167,46 +139,19 @@ mod tests {
     #[test]
     fn unknown_names_list_the_known_ones() {
         let error = scenarios(&words(&["flood_1m", "flod"])).unwrap_err();
-        assert!(
-            error.starts_with("unknown scenario \"flod\"; known: flood_1m, contended_spawn_8x,"),
-            "{error}"
-        );
+        assert!(error.starts_with("unknown scenario \"flod\"; known: flood_1m, contended_spawn_8x,"), "{error}");
         let error = arms(&words(&["rust"])).unwrap_err();
-        assert!(
-            error.contains("known: scheduler, tokio, rayon, channel"),
-            "{error}"
-        );
-        assert!(
-            paths(&words(&["elsewhere"]))
-                .unwrap_err()
-                .contains("known: external")
-        );
+        assert!(error.contains("known: scheduler, tokio, rayon, channel"), "{error}");
+        assert!(paths(&words(&["elsewhere"])).unwrap_err().contains("known: external"));
     }
 
     #[test]
     fn families_and_defaults() {
-        let names: Vec<_> = scenarios(&words(&["deep_tree", "flood_1m"]))
-            .unwrap()
-            .iter()
-            .map(|s| s.name)
-            .collect();
+        let names: Vec<_> = scenarios(&words(&["deep_tree", "flood_1m"])).unwrap().iter().map(|s| s.name).collect();
         assert_eq!(names, ["flood_1m", "deep_tree", "deep_tree_own_counter"]);
         assert_eq!(scenarios(&[]).unwrap().len(), 13);
         let names: Vec<_> = arms(&[]).unwrap().iter().map(|a| a.name).collect();
-        assert_eq!(
-            names,
-            [
-                "scheduler",
-                "tokio",
-                "rayon",
-                "channel",
-                "async-executor",
-                "chili",
-                "go",
-                "tbb",
-                "floor"
-            ]
-        );
+        assert_eq!(names, ["scheduler", "tokio", "rayon", "channel", "async-executor", "chili", "go", "tbb", "floor"]);
     }
 
     #[test]
@@ -214,9 +159,7 @@ mod tests {
         let bare = Cli::try_parse_from(["bench", "--samples", "3", "--force-rates"]).unwrap();
         assert!(bare.command.is_none() && bare.compare.force_rates && bare.compare.samples == 3);
         let named = Cli::try_parse_from(["bench", "compare", "--arms", "tokio,go"]).unwrap();
-        let Some(Command::Compare(c)) = named.command else {
-            panic!("not compare")
-        };
+        let Some(Command::Compare(c)) = named.command else { panic!("not compare") };
         assert_eq!(c.arms, ["tokio", "go"]);
         assert!(Cli::try_parse_from(["bench", "--workers", "0"]).is_err());
         assert!(Cli::try_parse_from(["bench", "--samples", "none"]).is_err());

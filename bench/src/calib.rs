@@ -1,7 +1,8 @@
-//! Busy bodies: a dependent chain of multiplications whose length is calibrated once per run and then counted, not timed.
+//! Busy bodies: a dependent chain of multiplications whose length is calibrated once per run and then counted, not
+//! timed.
 //!
-//! The peers in other languages run the same chain for the same number of steps, so their bodies cost the same cycles (one multiplication
-//! and one addition per step, nothing to unroll or vectorise).
+//! The peers in other languages run the same chain for the same number of steps, so their bodies cost the same cycles
+//! (one multiplication and one addition per step, nothing to unroll or vectorise).
 use std::time::Instant;
 
 /// Runs `steps` links of the chain.
@@ -9,13 +10,9 @@ use std::time::Instant;
 pub(crate) fn spin(steps: u64) {
     let mut x: u64 = steps;
     for _ in 0..steps {
-        x = x
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
+        x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         // SAFETY: an empty piece of assembly that claims to change `x`: it forbids folding several steps into one.
-        unsafe {
-            std::arch::asm!("/* {0} */", inout(reg) x, options(nomem, nostack, preserves_flags))
-        };
+        unsafe { std::arch::asm!("/* {0} */", inout(reg) x, options(nomem, nostack, preserves_flags)) };
     }
 }
 
@@ -35,9 +32,7 @@ impl Calibration {
             spin(STEPS);
             start.elapsed().as_nanos() as f64 / STEPS as f64
         };
-        Calibration {
-            ns_per_step: (0..200).map(trial).fold(f64::INFINITY, f64::min),
-        }
+        Calibration { ns_per_step: (0..200).map(trial).fold(f64::INFINITY, f64::min) }
     }
 
     /// The number of steps that takes `ns`.

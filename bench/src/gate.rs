@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 /// How many runs the gate consists of.
 const RUNS: u64 = 20;
 
-/// What the stress gate proves something about: these folders and files of the workspace. `Cargo.toml` holds the build profile.
+/// What the stress gate proves something about: these folders and files of the workspace. `Cargo.toml` holds the
+/// build profile.
 const FOLDERS: [&str; 3] = ["numa", "scheduler", "stress"];
 const FILES: [&str; 2] = ["Cargo.lock", "Cargo.toml"];
 
@@ -58,35 +59,24 @@ impl Gate {
     /// Reads `stress-gate.json` from the target folder.
     pub(crate) fn read() -> Gate {
         let tree = tree_hash(paths::root()).unwrap_or_else(|e| format!("unknown: {e}"));
-        let places =
-            [paths::root().join("target"), paths::target()].map(|p| p.join("stress-gate.json"));
+        let places = [paths::root().join("target"), paths::target()].map(|p| p.join("stress-gate.json"));
         let stamp = places.iter().find_map(|p| std::fs::read_to_string(p).ok());
         Gate::judge(tree, stamp.as_deref())
     }
 
     fn judge(tree: String, stamp: Option<&str>) -> Gate {
-        let stamp: Value = stamp
-            .and_then(|s| serde_json::from_str(s).ok())
-            .unwrap_or(Value::Null);
+        let stamp: Value = stamp.and_then(|s| serde_json::from_str(s).ok()).unwrap_or(Value::Null);
         let runs = stamp["runs"].as_u64().unwrap_or(0);
         let why = if stamp.is_null() {
             Some("no stamp".to_owned())
         } else if stamp["tree"] != tree.as_str() {
             Some("the stamp is for another source tree".to_owned())
         } else if stamp["passed"] != true || runs < RUNS {
-            Some(format!(
-                "the stamp says passed: {}, runs: {runs}",
-                stamp["passed"]
-            ))
+            Some(format!("the stamp says passed: {}, runs: {runs}", stamp["passed"]))
         } else {
             None
         };
-        Gate {
-            passed: why.is_none(),
-            runs,
-            tree,
-            why,
-        }
+        Gate { passed: why.is_none(), runs, tree, why }
     }
 
     pub(crate) fn line(&self) -> String {
@@ -108,15 +98,10 @@ mod tests {
     #[test]
     fn only_a_full_stamp_for_this_tree_counts() {
         let line = |stamp: Option<&str>| Gate::judge("abc".into(), stamp).line();
-        assert_eq!(
-            line(Some(r#"{"tree":"abc","passed":true,"runs":20}"#)),
-            "stress gate: 20/20"
-        );
+        assert_eq!(line(Some(r#"{"tree":"abc","passed":true,"runs":20}"#)), "stress gate: 20/20");
         assert!(line(None).contains("NOT GATED (no stamp)"));
         assert!(line(Some("{")).contains("NOT GATED"));
-        assert!(
-            line(Some(r#"{"tree":"abd","passed":true,"runs":20}"#)).contains("another source tree")
-        );
+        assert!(line(Some(r#"{"tree":"abd","passed":true,"runs":20}"#)).contains("another source tree"));
         assert!(line(Some(r#"{"tree":"abc","passed":false,"runs":20}"#)).contains("passed: false"));
         assert!(line(Some(r#"{"tree":"abc","passed":true,"runs":19}"#)).contains("runs: 19"));
     }

@@ -24,19 +24,10 @@ pub(crate) struct Cpus {
 
 impl Cpus {
     pub(crate) fn read() -> Cpus {
-        let fallback = || {
-            (
-                String::from("unknown"),
-                std::thread::available_parallelism().map_or(1, |n| n.get()),
-            )
-        };
+        let fallback = || (String::from("unknown"), std::thread::available_parallelism().map_or(1, |n| n.get()));
         let (list, allowed) = affinity().unwrap_or_else(fallback);
         let group = read_to_string("/proc/self/cgroup").unwrap_or_default();
-        Cpus {
-            allowed,
-            list,
-            quota: quota(Path::new("/sys/fs/cgroup"), &group),
-        }
+        Cpus { allowed, list, quota: quota(Path::new("/sys/fs/cgroup"), &group) }
     }
 
     pub(crate) fn usable(&self) -> f64 {
@@ -55,24 +46,10 @@ fn quota(mount: &Path, group: &str) -> Option<f64> {
         let (quota, period) = text.trim().split_once(' ')?;
         Some(quota.parse::<f64>().ok()? / period.parse::<f64>().ok()?)
     };
-    let own = group
-        .lines()
-        .find_map(|l| l.strip_prefix("0::/"))
-        .unwrap_or("");
-    let unified = Path::new(own)
-        .ancestors()
-        .filter_map(|g| parse(read_to_string(mount.join(g).join("cpu.max")).ok()?));
-    let old = |name| {
-        read_to_string(mount.join("cpu").join(name))
-            .ok()?
-            .trim()
-            .parse::<f64>()
-            .ok()
-    };
-    let version_one = old("cpu.cfs_quota_us")
-        .filter(|q| *q > 0.0)
-        .zip(old("cpu.cfs_period_us"))
-        .map(|(q, p)| q / p);
+    let own = group.lines().find_map(|l| l.strip_prefix("0::/")).unwrap_or("");
+    let unified = Path::new(own).ancestors().filter_map(|g| parse(read_to_string(mount.join(g).join("cpu.max")).ok()?));
+    let old = |name| read_to_string(mount.join("cpu").join(name)).ok()?.trim().parse::<f64>().ok();
+    let version_one = old("cpu.cfs_quota_us").filter(|q| *q > 0.0).zip(old("cpu.cfs_period_us")).map(|(q, p)| q / p);
     unified.chain(version_one).reduce(f64::min)
 }
 
@@ -109,12 +86,7 @@ pub(crate) struct Quiet {
 
 impl Quiet {
     /// Waits for a quiet machine unless told not to; `progress` is told the load and how long the wait has lasted.
-    pub(crate) fn decide(
-        cpus: &Cpus,
-        force: bool,
-        wait: bool,
-        mut progress: impl FnMut(f64, f64, Duration),
-    ) -> Quiet {
+    pub(crate) fn decide(cpus: &Cpus, force: bool, wait: bool, mut progress: impl FnMut(f64, f64, Duration)) -> Quiet {
         let limit = QUIET * cpus.usable();
         let start = Instant::now();
         loop {
@@ -122,11 +94,7 @@ impl Quiet {
             let quiet = load1 < limit;
             if quiet || force || !wait || start.elapsed() >= WAIT {
                 let rates = Quiet::rule(quiet, force);
-                return Quiet {
-                    load1,
-                    limit,
-                    rates,
-                };
+                return Quiet { load1, limit, rates };
             }
             progress(load1, limit, start.elapsed());
             std::thread::sleep(Duration::from_secs(2));
@@ -147,25 +115,15 @@ impl Quiet {
 }
 
 fn said(program: &str, args: &[&str]) -> Option<String> {
-    let out = Command::new(program)
-        .args(args)
-        .current_dir(paths::root())
-        .output()
-        .ok()?;
-    out.status
-        .success()
-        .then(|| String::from_utf8_lossy(&out.stdout).trim().to_owned())
+    let out = Command::new(program).args(args).current_dir(paths::root()).output().ok()?;
+    out.status.success().then(|| String::from_utf8_lossy(&out.stdout).trim().to_owned())
 }
 
 /// The host block of the report; the load afterwards is added by the caller.
 pub(crate) fn describe(cpus: &Cpus, workers: usize) -> Value {
     let cpuinfo = read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let model = cpuinfo
-        .lines()
-        .find_map(|l| Some(l.strip_prefix("model name")?.split_once(':')?.1.trim()));
-    let nodes = read_to_string("/sys/devices/system/node/online")
-        .ok()
-        .map(|s| s.trim().to_owned());
+    let model = cpuinfo.lines().find_map(|l| Some(l.strip_prefix("model name")?.split_once(':')?.1.trim()));
+    let nodes = read_to_string("/sys/devices/system/node/online").ok().map(|s| s.trim().to_owned());
     let dirty = said("git", &["status", "--porcelain"]).map(|s| !s.is_empty());
     json!({
         "commit": said("git", &["rev-parse", "HEAD"]),
@@ -198,11 +156,7 @@ mod tests {
 
     #[test]
     fn workers_follow_the_quota() {
-        let cpus = |quota| Cpus {
-            allowed: 4,
-            list: "0-3".into(),
-            quota,
-        };
+        let cpus = |quota| Cpus { allowed: 4, list: "0-3".into(), quota };
         assert_eq!(cpus(None).workers(), 4);
         assert_eq!(cpus(Some(1.5)).workers(), 2);
         assert_eq!(cpus(Some(0.2)).workers(), 1);

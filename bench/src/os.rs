@@ -2,12 +2,10 @@
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
-/// Sleeps while `word` holds `value`, at most for `limit`. Returns on any wake, mismatch, signal or timeout: the caller looks again.
+/// Sleeps while `word` holds `value`, at most for `limit`. Returns on any wake, mismatch, signal or timeout: the
+/// caller looks again.
 pub(crate) fn futex_wait(word: &AtomicU32, value: u32, limit: Duration) {
-    let limit = libc::timespec {
-        tv_sec: limit.as_secs() as i64,
-        tv_nsec: i64::from(limit.subsec_nanos()),
-    };
+    let limit = libc::timespec { tv_sec: limit.as_secs() as i64, tv_nsec: i64::from(limit.subsec_nanos()) };
     let op = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
     // SAFETY: the word and the time outlive the call, and FUTEX_WAIT writes to neither. Every error means "look again".
     unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), op, value, &raw const limit) };
@@ -37,38 +35,24 @@ pub(crate) fn usage() -> Usage {
     // SAFETY: all-zero bytes are a valid `rusage`, so the value is initialised whatever the call did.
     let used = unsafe { out.assume_init() };
     let ns = |t: libc::timeval| t.tv_sec as u64 * 1_000_000_000 + t.tv_usec as u64 * 1_000;
-    Usage {
-        cpu_ns: ns(used.ru_utime) + ns(used.ru_stime),
-        switches: (used.ru_nvcsw + used.ru_nivcsw) as u64,
-    }
+    Usage { cpu_ns: ns(used.ru_utime) + ns(used.ru_stime), switches: (used.ru_nvcsw + used.ru_nivcsw) as u64 }
 }
 
 impl std::ops::Sub for Usage {
     type Output = Usage;
     fn sub(self, before: Usage) -> Usage {
-        Usage {
-            cpu_ns: self.cpu_ns - before.cpu_ns,
-            switches: self.switches - before.switches,
-        }
+        Usage { cpu_ns: self.cpu_ns - before.cpu_ns, switches: self.switches - before.switches }
     }
 }
 
 /// The CPUs this process may run on, as the kernel prints them (`0-1,4`), and how many they are.
 pub(crate) fn affinity() -> Option<(String, usize)> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let list = status
-        .lines()
-        .find_map(|l| l.strip_prefix("Cpus_allowed_list:"))?
-        .trim()
-        .to_owned();
+    let list = status.lines().find_map(|l| l.strip_prefix("Cpus_allowed_list:"))?.trim().to_owned();
     let mut count = 0;
     for part in list.split(',') {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
-        count += last
-            .parse::<usize>()
-            .ok()?
-            .checked_sub(first.parse().ok()?)?
-            + 1;
+        count += last.parse::<usize>().ok()?.checked_sub(first.parse().ok()?)? + 1;
     }
     Some((list, count))
 }

@@ -49,11 +49,7 @@ pub(crate) struct Run {
 
 impl Run {
     pub(crate) fn new(job: &Job) -> &'static Run {
-        let slots = if job.pass == Pass::Latency {
-            job.tasks
-        } else {
-            0
-        };
+        let slots = if job.pass == Pass::Latency { job.tasks } else { 0 };
         Box::leak(Box::new(Run {
             word: Line::default(),
             done: Line::default(),
@@ -67,7 +63,8 @@ impl Run {
     /// The body of the scenarios that count, and the end of all others.
     #[inline(always)]
     pub(crate) fn hit(&self, token: u64) {
-        // AcqRel: the waiter reads what the bodies wrote before. On x86 it is the same instruction as a relaxed addition.
+        // AcqRel: the waiter reads what the bodies wrote before. On x86 it is the same instruction as a relaxed
+        // addition.
         let before = self.word.0.fetch_add(token, AcqRel);
         if check::count(before) + 1 == self.target.0.load(Relaxed) {
             self.done.0.store(1, Release);
@@ -101,10 +98,7 @@ impl Run {
             let left = end.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 let ran = check::count(self.word.0.load(Relaxed));
-                return Err(format!(
-                    "{ran} of {} tasks ran within {PATIENCE:?}",
-                    self.target.0.load(Relaxed)
-                ));
+                return Err(format!("{ran} of {} tasks ran within {PATIENCE:?}", self.target.0.load(Relaxed)));
             }
             os::futex_wait(&self.done.0, 0, left);
         }
@@ -143,9 +137,7 @@ pub(crate) mod own {
 
     pub(crate) fn sum() -> u64 {
         let used = NEXT.load(Relaxed).min(LINES);
-        COUNTERS[..used]
-            .iter()
-            .fold(0, |sum, c| sum.wrapping_add(c.0.load(Acquire)))
+        COUNTERS[..used].iter().fold(0, |sum, c| sum.wrapping_add(c.0.load(Acquire)))
     }
 
     /// Only between samples.
@@ -153,7 +145,8 @@ pub(crate) mod own {
         COUNTERS.iter().for_each(|c| c.0.store(0, Relaxed));
     }
 
-    /// Looks again when half of the time that seems to be left has passed, so that neither the looking nor the last interval weighs much.
+    /// Looks again when half of the time that seems to be left has passed, so that neither the looking nor the last
+    /// interval weighs much.
     pub(crate) fn wait(tasks: u64) -> Result<(), String> {
         let start = Instant::now();
         loop {
@@ -180,12 +173,7 @@ struct Ctx<A: 'static> {
 /// Takes one sample and checks that every task ran exactly once.
 pub(crate) fn sample<A: Arm>(arm: &'static A, job: &Job) -> Result<Sample, String> {
     if job.scenario.shape == Shape::Join {
-        return walk(
-            job,
-            arm.syscalls(),
-            || arm.join_tree(job),
-            || arm.syscalls(),
-        );
+        return walk(job, arm.syscalls(), || arm.join_tree(job), || arm.syscalls());
     }
     let run = Run::new(job);
     let ctx: &'static Ctx<A> = Box::leak(Box::new(Ctx { run, arm }));
@@ -210,9 +198,7 @@ pub(crate) fn sample<A: Arm>(arm: &'static A, job: &Job) -> Result<Sample, Strin
             let t = token(i);
             ctx.arm.submit(move || parent(ctx, i, t));
         }),
-        Shape::Deep { own_counter: false } => {
-            phases(ctx, |ctx, i| branch(ctx, i, &|ctx, t| ctx.run.hit(t)))
-        }
+        Shape::Deep { own_counter: false } => phases(ctx, |ctx, i| branch(ctx, i, &|ctx, t| ctx.run.hit(t))),
         Shape::Deep { own_counter: true } => {
             own::reset();
             phases(ctx, |ctx, i| branch(ctx, i, &|_, t| own::hit(t)))
@@ -247,11 +233,7 @@ fn parent<A: Arm>(ctx: &'static Ctx<A>, i: u64, t: u64) {
 }
 
 /// Submits the root from outside.
-fn branch<A: Arm, H: Fn(&'static Ctx<A>, u64) + Copy + Send + Sync + 'static>(
-    ctx: &'static Ctx<A>,
-    _i: u64,
-    hit: &H,
-) {
+fn branch<A: Arm, H: Fn(&'static Ctx<A>, u64) + Copy + Send + Sync + 'static>(ctx: &'static Ctx<A>, _i: u64, hit: &H) {
     let hit = *hit;
     let levels = u64::from(ctx.run.job.levels);
     ctx.arm.submit(move || grow(ctx, 0, levels, hit));
@@ -267,8 +249,7 @@ fn grow<A: Arm, H: Fn(&'static Ctx<A>, u64) + Copy + Send + Sync + 'static>(
 ) {
     if levels > 0 {
         for child in 4 * i + 1..4 * i + 5 {
-            ctx.arm
-                .submit_inside(move || grow_again(ctx, child, levels - 1, hit));
+            ctx.arm.submit_inside(move || grow_again(ctx, child, levels - 1, hit));
         }
     }
     hit(ctx, token(i));
@@ -285,10 +266,7 @@ fn grow_again<A: Arm, H: Fn(&'static Ctx<A>, u64) + Copy + Send + Sync + 'static
 }
 
 /// Runs the submit calls of all phases under the clock.
-fn phases<A: Arm>(
-    ctx: &'static Ctx<A>,
-    submit: impl Fn(&'static Ctx<A>, u64) + Copy + Send,
-) -> Result<Sample, String> {
+fn phases<A: Arm>(ctx: &'static Ctx<A>, submit: impl Fn(&'static Ctx<A>, u64) + Copy + Send) -> Result<Sample, String> {
     let job = &ctx.run.job;
     let calls = match job.scenario.shape {
         Shape::Nested => job.tasks / 5,
@@ -333,7 +311,8 @@ fn phase<A: Arm>(
     Ok(start.elapsed())
 }
 
-/// Several submitters, released together. The clock starts in the first of them: started by the waiter, it could start after they are done.
+/// Several submitters, released together. The clock starts in the first of them: started by the waiter, it could
+/// start after they are done.
 fn contended<A: Arm>(
     ctx: &'static Ctx<A>,
     calls: u64,
@@ -354,7 +333,8 @@ fn contended<A: Arm>(
                 }
             });
         }
-        // The threads are at the gate or on their way: what creating them cost lies before the snapshot, but for the last steps of some.
+        // The threads are at the gate or on their way: what creating them cost lies before the snapshot, but for the
+        // last steps of some.
         std::thread::sleep(SETTLE);
         let counted = (ctx.run.job.pass == Pass::Allocations).then(Counted::start);
         let before = usage();
@@ -365,12 +345,7 @@ fn contended<A: Arm>(
         let allocations = counted.map(Counted::stop);
         waited?;
         let wall = Duration::from_nanos(end - first.load(Acquire));
-        Ok(Sample {
-            wall,
-            usage: used,
-            allocations,
-            ..Sample::default()
-        })
+        Ok(Sample { wall, usage: used, allocations, ..Sample::default() })
     })
 }
 
@@ -394,14 +369,7 @@ pub(crate) fn walk(
     if sum != check::expected(job.nodes()).wrapping_mul(job.walks) {
         return Err(format!("the sum over {} nodes is wrong", job.nodes()));
     }
-    Ok(Sample {
-        wall,
-        usage,
-        allocations,
-        syscalls,
-        after_ns: Some(watch()),
-        ..Sample::default()
-    })
+    Ok(Sample { wall, usage, allocations, syscalls, after_ns: Some(watch()), ..Sample::default() })
 }
 
 /// CPU time of the process in a while that begins shortly after the drain.

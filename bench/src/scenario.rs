@@ -54,44 +54,12 @@ const NOTHING: Scenario = Scenario {
 
 /// All scenarios, in the order of the report.
 pub(crate) static ALL: [Scenario; 13] = [
-    Scenario {
-        name: "flood_1m",
-        size: [1_000_000, 2_000],
-        ..NOTHING
-    },
-    Scenario {
-        name: "contended_spawn_8x",
-        size: [100_000, 800],
-        submitters: 8,
-        ..NOTHING
-    },
-    Scenario {
-        name: "cpu_work_10us",
-        size: [10_000, 100],
-        fast_ns: 10_000,
-        latency: true,
-        ..NOTHING
-    },
-    Scenario {
-        name: "cpu_work_100us",
-        size: [2_000, 20],
-        fast_ns: 100_000,
-        latency: true,
-        ..NOTHING
-    },
-    Scenario {
-        name: "contended_cpu_10us",
-        size: [10_000, 100],
-        submitters: 4,
-        fast_ns: 10_000,
-        ..NOTHING
-    },
-    Scenario {
-        name: "nested_fanout_4x",
-        size: [10_000, 500],
-        shape: Shape::Nested,
-        ..NOTHING
-    },
+    Scenario { name: "flood_1m", size: [1_000_000, 2_000], ..NOTHING },
+    Scenario { name: "contended_spawn_8x", size: [100_000, 800], submitters: 8, ..NOTHING },
+    Scenario { name: "cpu_work_10us", size: [10_000, 100], fast_ns: 10_000, latency: true, ..NOTHING },
+    Scenario { name: "cpu_work_100us", size: [2_000, 20], fast_ns: 100_000, latency: true, ..NOTHING },
+    Scenario { name: "contended_cpu_10us", size: [10_000, 100], submitters: 4, fast_ns: 10_000, ..NOTHING },
+    Scenario { name: "nested_fanout_4x", size: [10_000, 500], shape: Shape::Nested, ..NOTHING },
     Scenario {
         name: "burst_drain_burst",
         size: [4_000, 40],
@@ -108,12 +76,7 @@ pub(crate) static ALL: [Scenario; 13] = [
         latency: true,
         ..NOTHING
     },
-    Scenario {
-        name: "deep_tree",
-        size: [9, 4],
-        shape: Shape::Deep { own_counter: false },
-        ..NOTHING
-    },
+    Scenario { name: "deep_tree", size: [9, 4], shape: Shape::Deep { own_counter: false }, ..NOTHING },
     Scenario {
         name: "deep_tree_own_counter",
         family: "deep_tree",
@@ -121,13 +84,7 @@ pub(crate) static ALL: [Scenario; 13] = [
         shape: Shape::Deep { own_counter: true },
         ..NOTHING
     },
-    Scenario {
-        name: "join_tree",
-        size: [19, 7],
-        walks: [4, 1],
-        shape: Shape::Join,
-        ..NOTHING
-    },
+    Scenario { name: "join_tree", size: [19, 7], walks: [4, 1], shape: Shape::Join, ..NOTHING },
     Scenario {
         name: "join_tree_1023",
         family: "join_tree",
@@ -136,14 +93,7 @@ pub(crate) static ALL: [Scenario; 13] = [
         shape: Shape::Join,
         ..NOTHING
     },
-    Scenario {
-        name: "join_tree_45ns",
-        family: "join_tree",
-        size: [19, 7],
-        fast_ns: 45,
-        shape: Shape::Join,
-        ..NOTHING
-    },
+    Scenario { name: "join_tree_45ns", family: "join_tree", size: [19, 7], fast_ns: 45, shape: Shape::Join, ..NOTHING },
 ];
 
 impl Scenario {
@@ -183,16 +133,13 @@ impl Scenario {
         ((tasks - slow) * self.fast_ns + slow * self.slow_ns) as f64
     }
 
-    /// Tasks per second that `workers` cores could do at most if the pool cost nothing, for the scenarios whose bodies take time.
+    /// Tasks per second that `workers` cores could do at most if the pool cost nothing, for the scenarios whose
+    /// bodies take time.
     pub(crate) fn ceiling(&self, workers: usize, tiny: bool) -> Option<f64> {
         if self.shape == Shape::Join || self.work_ns(tiny) == 0.0 {
             return None;
         }
-        let gap = if self.shape == Shape::Burst {
-            GAP.as_secs_f64()
-        } else {
-            0.0
-        };
+        let gap = if self.shape == Shape::Burst { GAP.as_secs_f64() } else { 0.0 };
         Some(self.tasks(tiny) as f64 / (gap + self.work_ns(tiny) / 1e9 / workers as f64))
     }
 }
@@ -238,11 +185,7 @@ impl Job {
     /// Steps of the body of task `i`.
     #[inline(always)]
     pub(crate) fn steps(&self, i: u64) -> u64 {
-        if self.slow_every != 0 && i % self.slow_every == self.slow_every - 1 {
-            self.slow
-        } else {
-            self.fast
-        }
+        if self.slow_every != 0 && i % self.slow_every == self.slow_every - 1 { self.slow } else { self.fast }
     }
 
     /// The nodes of the join tree.
@@ -269,10 +212,7 @@ mod tests {
         assert_eq!(size("deep_tree_own_counter"), 349_525);
         assert_eq!(size("join_tree"), 4 * ((1 << 20) - 1));
         assert_eq!(size("join_tree_1023"), 4_096 * 1_023);
-        assert!(
-            ALL.iter()
-                .all(|s| s.shape == Shape::Join || s.tasks(false) < crate::check::MAX_TASKS)
-        );
+        assert!(ALL.iter().all(|s| s.shape == Shape::Join || s.tasks(false) < crate::check::MAX_TASKS));
     }
 
     #[test]
@@ -281,10 +221,7 @@ mod tests {
         assert_eq!(ceiling("cpu_work_10us", 2), 200_000.0);
         assert_eq!(ceiling("cpu_work_100us", 2), 20_000.0);
         assert_eq!(ceiling("mixed_fast_slow", 2), 10_000.0);
-        assert_eq!(
-            ceiling("burst_drain_burst", 2),
-            (4_000.0_f64 / 0.110).round()
-        );
+        assert_eq!(ceiling("burst_drain_burst", 2), (4_000.0_f64 / 0.110).round());
         assert_eq!(named("flood_1m").ceiling(2, false), None);
     }
 
@@ -301,10 +238,6 @@ mod tests {
         let chosen = ALL.iter().filter(|s| s.answers_to("join_tree")).count();
         assert_eq!(chosen, 3);
         assert_eq!(ALL.iter().filter(|s| s.answers_to("deep_tree")).count(), 2);
-        assert_eq!(
-            ALL.iter().filter(|s| s.answers_to("")).count(),
-            0,
-            "an empty name must choose nothing"
-        );
+        assert_eq!(ALL.iter().filter(|s| s.answers_to("")).count(), 0, "an empty name must choose nothing");
     }
 }

@@ -18,17 +18,8 @@ impl Spread {
         sorted.sort_by(f64::total_cmp);
         let (first, last) = (*sorted.first()?, *sorted.last()?);
         let middle = sorted.len() / 2;
-        let median = if sorted.len() % 2 == 1 {
-            sorted[middle]
-        } else {
-            (sorted[middle - 1] + sorted[middle]) / 2.0
-        };
-        Some(Spread {
-            median,
-            min: first,
-            max: last,
-            samples,
-        })
+        let median = if sorted.len() % 2 == 1 { sorted[middle] } else { (sorted[middle - 1] + sorted[middle]) / 2.0 };
+        Some(Spread { median, min: first, max: last, samples })
     }
 
     pub(crate) fn json(&self) -> Value {
@@ -46,24 +37,19 @@ pub(crate) struct Latency {
 }
 
 impl Latency {
-    /// `None` without values. A percentile is the least value that at least that share of all values does not exceed (nearest rank).
+    /// `None` without values. A percentile is the least value that at least that share of all values does not exceed
+    /// (nearest rank).
     pub(crate) fn of(mut values: Vec<u64>) -> Option<Latency> {
         values.sort_unstable();
         let max = *values.last()?;
         let at = |percent: usize| values[(values.len() * percent).div_ceil(100).max(1) - 1];
-        Some(Latency {
-            p50: at(50),
-            p95: at(95),
-            p99: at(99),
-            max,
-        })
+        Some(Latency { p50: at(50), p95: at(95), p99: at(99), max })
     }
 
     /// The median of each percentile over several rounds, and the greatest maximum.
     pub(crate) fn across(rounds: &[Latency]) -> Option<Latency> {
         let median = |part: fn(&Latency) -> u64| {
-            Spread::of(rounds.iter().map(|l| part(l) as f64).collect())
-                .map(|s| s.median.round() as u64)
+            Spread::of(rounds.iter().map(|l| part(l) as f64).collect()).map(|s| s.median.round() as u64)
         };
         Some(Latency {
             p50: median(|l| l.p50)?,
@@ -83,7 +69,7 @@ pub(crate) fn grouped(n: u64) -> String {
     let digits = n.to_string();
     let mut out = String::new();
     for (i, c) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i) % 3 == 0 {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
             out.push(',');
         }
         out.push(c);
@@ -107,36 +93,15 @@ mod tests {
     #[test]
     fn percentiles_are_nearest_rank() {
         let all = Latency::of((1..=10_000).rev().collect()).unwrap();
-        assert_eq!(
-            all,
-            Latency {
-                p50: 5_000,
-                p95: 9_500,
-                p99: 9_900,
-                max: 10_000
-            }
-        );
-        assert_eq!(
-            Latency::of(vec![7]).unwrap(),
-            Latency {
-                p50: 7,
-                p95: 7,
-                p99: 7,
-                max: 7
-            }
-        );
+        assert_eq!(all, Latency { p50: 5_000, p95: 9_500, p99: 9_900, max: 10_000 });
+        assert_eq!(Latency::of(vec![7]).unwrap(), Latency { p50: 7, p95: 7, p99: 7, max: 7 });
         assert_eq!(Latency::of(vec![1, 2, 3]).unwrap().p50, 2);
         assert_eq!(Latency::of(vec![]), None);
     }
 
     #[test]
     fn rounds_are_joined_by_median_and_maximum() {
-        let round = |p50, max| Latency {
-            p50,
-            p95: 20,
-            p99: 30,
-            max,
-        };
+        let round = |p50, max| Latency { p50, p95: 20, p99: 30, max };
         let all = Latency::across(&[round(5, 90), round(9, 40), round(6, 50)]).unwrap();
         assert_eq!((all.p50, all.max), (6, 90));
     }

@@ -4,7 +4,8 @@ use crate::check::token;
 use std::collections::HashMap;
 use std::sync::Mutex;
 
-/// A node of a full binary tree. Its value is the token of its number, so that the sum tells whether every node was visited once.
+/// A node of a full binary tree. Its value is the token of its number, so that the sum tells whether every node was
+/// visited once.
 pub(crate) struct Node {
     pub(crate) value: u64,
     pub(crate) kids: Option<(Box<Node>, Box<Node>)>,
@@ -22,44 +23,26 @@ impl Node {
 }
 
 fn build(index: u64, levels: u32) -> Box<Node> {
-    let kids = (levels > 0).then(|| {
-        (
-            build(2 * index + 1, levels - 1),
-            build(2 * index + 2, levels - 1),
-        )
-    });
-    Box::new(Node {
-        value: token(index),
-        kids,
-    })
+    let kids = (levels > 0).then(|| (build(2 * index + 1, levels - 1), build(2 * index + 2, levels - 1)));
+    Box::new(Node { value: token(index), kids })
 }
 
 /// The tree with so many levels below its root; built once, shared by all arms, never freed.
 pub(crate) fn tree(levels: u32) -> &'static Node {
     static BUILT: Mutex<Option<HashMap<u32, &'static Node>>> = Mutex::new(None);
-    let mut built = BUILT
-        .lock()
-        .expect("no user of the table panics while holding it");
-    *built
-        .get_or_insert_default()
-        .entry(levels)
-        .or_insert_with(|| Box::leak(build(0, levels)))
+    let mut built = BUILT.lock().expect("no user of the table panics while holding it");
+    built.get_or_insert_default().entry(levels).or_insert_with(|| Box::leak(build(0, levels)))
 }
 
 /// The walk without any pool: the yardstick of the join trees.
 pub(crate) fn serial(node: &Node, steps: u64) -> u64 {
-    let (a, b) = node
-        .kids
-        .as_ref()
-        .map_or((0, 0), |(l, r)| (serial(l, steps), serial(r, steps)));
+    let (a, b) = node.kids.as_ref().map_or((0, 0), |(l, r)| (serial(l, steps), serial(r, steps)));
     a.wrapping_add(b).wrapping_add(node.visit(steps))
 }
 
 /// Sums `walks` walks; a compiler that saw through `walk` could otherwise do it once.
 pub(crate) fn repeat(walks: u64, mut walk: impl FnMut() -> u64) -> u64 {
-    (0..walks).fold(0, |sum: u64, _| {
-        sum.wrapping_add(std::hint::black_box(walk()))
-    })
+    (0..walks).fold(0, |sum: u64, _| sum.wrapping_add(std::hint::black_box(walk())))
 }
 
 #[cfg(test)]
@@ -71,9 +54,6 @@ mod tests {
     fn the_sum_is_that_of_all_tokens() {
         assert_eq!(serial(tree(4), 0), expected(31));
         assert_eq!(serial(tree(4), 3), expected(31));
-        assert_eq!(
-            repeat(3, || serial(tree(4), 0)),
-            expected(31).wrapping_mul(3)
-        );
+        assert_eq!(repeat(3, || serial(tree(4), 0)), expected(31).wrapping_mul(3));
     }
 }

@@ -9,9 +9,7 @@ impl AsyncExecutor {
         let executor: &'static Executor<'static> = Box::leak(Box::new(Executor::new()));
         for n in 0..workers {
             let thread = std::thread::Builder::new().name(format!("executor-{n}"));
-            let run = || {
-                futures_lite::future::block_on(executor.run(futures_lite::future::pending::<()>()))
-            };
+            let run = || futures_lite::future::block_on(executor.run(futures_lite::future::pending::<()>()));
             thread.spawn(run).map_err(|e| e.to_string())?;
         }
         Ok(AsyncExecutor(executor))

@@ -11,9 +11,7 @@ impl Channel {
         for n in 0..workers {
             let receiver = receiver.clone();
             let thread = std::thread::Builder::new().name(format!("channel-{n}"));
-            thread
-                .spawn(move || receiver.iter().for_each(|task| task()))
-                .map_err(|e| e.to_string())?;
+            thread.spawn(move || receiver.iter().for_each(|task| task())).map_err(|e| e.to_string())?;
         }
         Ok(Channel(sender))
     }
@@ -22,8 +20,6 @@ impl Channel {
 impl Arm for Channel {
     #[inline(always)]
     fn submit<F: FnOnce() + Send + 'static>(&'static self, task: F) {
-        self.0
-            .send(Box::new(task))
-            .expect("the workers keep the receiving end open");
+        self.0.send(Box::new(task)).expect("the workers keep the receiving end open");
     }
 }

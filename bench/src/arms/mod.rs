@@ -1,4 +1,5 @@
-//! The pools that are compared. Those in this process implement [`Arm`]; the floor and the programs in other languages are run whole.
+//! The pools that are compared. Those in this process implement [`Arm`]; the floor and the programs in other
+//! languages are run whole.
 use crate::run::{self, Sample};
 use crate::scenario::{Job, Shape};
 use serde_json::{Value, json};
@@ -9,7 +10,6 @@ mod chili;
 mod cond;
 mod external;
 mod floor;
-#[path = "pending.rs"]
 pub(crate) mod ours;
 mod rayon;
 mod tokio;
@@ -17,6 +17,7 @@ mod tokio;
 pub(crate) use async_executor::AsyncExecutor;
 pub(crate) use channel::Channel;
 pub(crate) use chili::Chili;
+pub(crate) use external::tbb_program;
 pub(crate) use ours::Ours;
 pub(crate) use rayon::Rayon;
 pub(crate) use tokio::Tokio;
@@ -44,10 +45,6 @@ impl Syscalls {
     /// Wakes and waits: the futex calls, without the barriers.
     pub(crate) fn futex(&self) -> u64 {
         self.wakes + self.parks
-    }
-
-    pub(crate) fn all(&self) -> u64 {
-        self.futex() + self.membarriers
     }
 }
 
@@ -127,6 +124,7 @@ impl Runner for Missing {
 }
 
 /// An arm by name.
+#[derive(Debug)]
 pub(crate) struct Kind {
     pub(crate) name: &'static str,
     /// Whether `compare` runs it unless told otherwise.
@@ -138,43 +136,15 @@ pub(crate) struct Kind {
     build: fn(usize) -> Result<Box<dyn Runner>, String>,
 }
 
-const POOL: Kind = Kind {
-    name: "",
-    default: true,
-    package: None,
-    joins: false,
-    submits: true,
-    build: |_| Err("not built".into()),
-};
+const POOL: Kind =
+    Kind { name: "", default: true, package: None, joins: false, submits: true, build: |_| Err("not built".into()) };
 
 /// All arms, ours first.
 pub(crate) static ALL: [Kind; 11] = [
-    Kind {
-        name: "scheduler",
-        joins: true,
-        package: Some("scheduler"),
-        build: |w| Ours::new(w).map(local),
-        ..POOL
-    },
-    Kind {
-        name: "tokio",
-        package: Some("tokio"),
-        build: |w| Tokio::new(w).map(local),
-        ..POOL
-    },
-    Kind {
-        name: "rayon",
-        joins: true,
-        package: Some("rayon-core"),
-        build: |w| Rayon::new(w).map(local),
-        ..POOL
-    },
-    Kind {
-        name: "channel",
-        package: Some("crossbeam-channel"),
-        build: |w| Channel::new(w).map(local),
-        ..POOL
-    },
+    Kind { name: "scheduler", joins: true, package: Some("scheduler"), build: |w| Ours::new(w).map(local), ..POOL },
+    Kind { name: "tokio", package: Some("tokio"), build: |w| Tokio::new(w).map(local), ..POOL },
+    Kind { name: "rayon", joins: true, package: Some("rayon-core"), build: |w| Rayon::new(w).map(local), ..POOL },
+    Kind { name: "channel", package: Some("crossbeam-channel"), build: |w| Channel::new(w).map(local), ..POOL },
     Kind {
         name: "async-executor",
         package: Some("async-executor"),
@@ -189,35 +159,11 @@ pub(crate) static ALL: [Kind; 11] = [
         build: |w| Chili::new(w).map(local),
         ..POOL
     },
-    Kind {
-        name: "go",
-        build: external::go,
-        ..POOL
-    },
-    Kind {
-        name: "tbb",
-        joins: true,
-        build: external::tbb,
-        ..POOL
-    },
-    Kind {
-        name: "cond-broadcast",
-        default: false,
-        build: |w| cond::Broadcast::new(w).map(local),
-        ..POOL
-    },
-    Kind {
-        name: "cond-signal",
-        default: false,
-        build: |w| cond::Signal::new(w).map(local),
-        ..POOL
-    },
-    Kind {
-        name: "floor",
-        joins: true,
-        build: |w| Ok(Box::new(floor::Floor::new(w))),
-        ..POOL
-    },
+    Kind { name: "go", build: external::go, ..POOL },
+    Kind { name: "tbb", joins: true, build: external::tbb, ..POOL },
+    Kind { name: "cond-broadcast", default: false, build: |w| cond::Broadcast::new(w).map(local), ..POOL },
+    Kind { name: "cond-signal", default: false, build: |w| cond::Signal::new(w).map(local), ..POOL },
+    Kind { name: "floor", joins: true, build: |w| Ok(Box::new(floor::Floor::new(w))), ..POOL },
 ];
 
 impl Kind {
@@ -240,18 +186,12 @@ impl Kind {
 pub(crate) fn version(package: &str) -> Option<&'static str> {
     let lock = include_str!("../../../Cargo.lock");
     let start = lock.find(&format!("name = \"{package}\"\n"))?;
-    lock[start..]
-        .lines()
-        .nth(1)?
-        .strip_prefix("version = \"")?
-        .strip_suffix('"')
+    lock[start..].lines().nth(1)?.strip_prefix("version = \"")?.strip_suffix('"')
 }
 
 /// `{name: version}` of the arms that come from a package.
 pub(crate) fn versions() -> Value {
-    let known = ALL
-        .iter()
-        .filter_map(|k| Some((k.name.to_owned(), json!(version(k.package?)?))));
+    let known = ALL.iter().filter_map(|k| Some((k.name.to_owned(), json!(version(k.package?)?))));
     Value::Object(known.collect())
 }
 

@@ -14,7 +14,7 @@ impl Ours {
     }
 
     /// A scheduler whose workers park at once: counts taken from it do not depend on the clock.
-    pub(crate) fn without_spin(workers: usize) -> Result<Ours, String> {
+    pub(crate) fn for_counts(workers: usize) -> Result<Ours, String> {
         Scheduler::builder().workers(workers).spin(Duration::ZERO).build().map(Ours).map_err(|e| e.to_string())
     }
 }
@@ -49,7 +49,8 @@ impl Arm for Ours {
     fn facts(&'static self) -> Value {
         let seen = self.0.metrics();
         let cpus: Vec<Option<u32>> = seen.workers.iter().map(|w| w.cpu).collect();
-        json!({ "barrier": format!("{:?}", seen.barrier), "cpus": cpus, "steals": seen.steals, "rescues": seen.rescues })
+        let barrier = format!("{:?}", seen.barrier);
+        json!({ "barrier": barrier, "cpus": cpus, "steals": seen.steals, "rescues": seen.rescues })
     }
 }
 

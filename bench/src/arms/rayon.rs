@@ -7,9 +7,7 @@ pub(crate) struct Rayon(rayon_core::ThreadPool);
 
 impl Rayon {
     pub(crate) fn new(workers: usize) -> Result<Rayon, String> {
-        let built = rayon_core::ThreadPoolBuilder::new()
-            .num_threads(workers)
-            .build();
+        let built = rayon_core::ThreadPoolBuilder::new().num_threads(workers).build();
         built.map(Rayon).map_err(|e| e.to_string())
     }
 }
@@ -36,9 +34,7 @@ impl Arm for Rayon {
 }
 
 fn walk(node: &Node, steps: u64) -> u64 {
-    let (a, b) = node.kids.as_ref().map_or((0, 0), |(l, r)| {
-        rayon_core::join(|| walk(l, steps), || walk(r, steps))
-    });
+    let (a, b) = node.kids.as_ref().map_or((0, 0), |(l, r)| rayon_core::join(|| walk(l, steps), || walk(r, steps)));
     a.wrapping_add(b).wrapping_add(node.visit(steps))
 }
 

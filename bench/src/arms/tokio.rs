@@ -5,9 +5,7 @@ pub(crate) struct Tokio(tokio::runtime::Runtime);
 
 impl Tokio {
     pub(crate) fn new(workers: usize) -> Result<Tokio, String> {
-        let built = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(workers)
-            .build();
+        let built = tokio::runtime::Builder::new_multi_thread().worker_threads(workers).build();
         built.map(Tokio).map_err(|e| e.to_string())
     }
 }

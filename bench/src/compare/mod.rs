@@ -58,11 +58,7 @@ impl Row {
     }
 
     fn latency(&self) -> Option<Latency> {
-        if self.rates == Rates::NotMeasured {
-            None
-        } else {
-            Latency::across(&self.latencies)
-        }
+        if self.rates == Rates::NotMeasured { None } else { Latency::across(&self.latencies) }
     }
 
     /// CPU microseconds in the 10 ms that begin 1 ms after the drain.
@@ -79,8 +75,7 @@ impl Row {
     /// A count per task, over all samples.
     fn per_task(&self, of: impl Fn(&Sample) -> Option<u64>) -> Option<f64> {
         let all: Option<u64> = self.samples.iter().map(of).sum();
-        all.filter(|_| !self.samples.is_empty())
-            .map(|n| n as f64 / (self.tasks * self.samples.len() as u64) as f64)
+        all.filter(|_| !self.samples.is_empty()).map(|n| n as f64 / (self.tasks * self.samples.len() as u64) as f64)
     }
 
     fn allocs(&self) -> Option<f64> {
@@ -108,10 +103,7 @@ impl Row {
         let mut why = serde_json::Map::new();
         if self.trouble.is_none() {
             if self.futex().is_none() {
-                why.insert(
-                    "futex_per_task".into(),
-                    json!("this arm does not count its own system calls"),
-                );
+                why.insert("futex_per_task".into(), json!("this arm does not count its own system calls"));
             }
             if self.allocs().is_none() {
                 why.insert(
@@ -120,10 +112,7 @@ impl Row {
                 );
             }
             if self.rates == Rates::NotMeasured {
-                why.insert(
-                    "tasks_per_sec".into(),
-                    json!("NOT MEASURED: the machine was not quiet"),
-                );
+                why.insert("tasks_per_sec".into(), json!("NOT MEASURED: the machine was not quiet"));
             }
         }
         json!({
@@ -160,11 +149,7 @@ struct Session {
 
 impl Session {
     fn rounds(&self, scenario: &Scenario) -> Vec<Pass> {
-        let timed = if self.rates == Rates::NotMeasured {
-            1
-        } else {
-            self.samples
-        };
+        let timed = if self.rates == Rates::NotMeasured { 1 } else { self.samples };
         let mut passes = vec![Pass::Rate; timed + 1];
         passes.push(Pass::Allocations);
         if scenario.latency && self.rates != Rates::NotMeasured {
@@ -182,11 +167,7 @@ impl Session {
             samples: vec![],
             allocations: None,
             latencies: vec![],
-            trouble: p
-                .kind
-                .takes_part(scenario.shape)
-                .err()
-                .map(|why| Trouble::Absent(why.into())),
+            trouble: p.kind.takes_part(scenario.shape).err().map(|why| Trouble::Absent(why.into())),
             rates: self.rates,
         };
         let mut rows: Vec<Row> = self.players.iter().map(row).collect();
@@ -194,10 +175,7 @@ impl Session {
         let last = passes.len() - 1;
         for (round, pass) in passes.into_iter().enumerate() {
             for (player, row) in self.players.iter_mut().zip(&mut rows) {
-                self.bar.set_message(format!(
-                    "{} · {} · round {round}/{last}",
-                    scenario.name, row.arm
-                ));
+                self.bar.set_message(format!("{} · {} · round {round}/{last}", scenario.name, row.arm));
                 if row.trouble.is_none() {
                     Self::round(player, row, &Job { pass, ..job }, round == 0);
                 }
@@ -239,11 +217,10 @@ impl Runner for Dropped {
 }
 
 pub(crate) fn bar(length: u64) -> ProgressBar {
-    // Drawn only when something changes: a ticking thread would take part in the measurement. Hidden unless on a terminal.
+    // Drawn only when something changes: a ticking thread would take part in the measurement. Hidden unless on a
+    // terminal.
     let bar = ProgressBar::with_draw_target(Some(length), ProgressDrawTarget::stderr());
-    if let Ok(style) =
-        ProgressStyle::with_template("{elapsed_precise} [{bar:30}] {pos}/{len} {msg}")
-    {
+    if let Ok(style) = ProgressStyle::with_template("{elapsed_precise} [{bar:30}] {pos}/{len} {msg}") {
         bar.set_style(style);
     }
     bar
@@ -260,24 +237,14 @@ pub(crate) fn main(options: &args::Compare) -> Result<ExitCode, String> {
     let build = |kind: &&'static arms::Kind| {
         bar.set_message(format!("building {}", kind.name));
         bar.tick();
-        Player {
-            kind,
-            runner: kind.build(workers),
-        }
+        Player { kind, runner: kind.build(workers) }
     };
     let players: Vec<Player> = kinds.iter().map(build).collect();
     let mut host = host::describe(&cpus, workers);
     let quiet = wait_for_quiet(&cpus, options, &bar);
     let calibration = Calibration::take();
     let (rates, samples, tiny) = (quiet.rates, usize::from(options.samples), options.tiny);
-    let mut session = Session {
-        players,
-        calibration,
-        rates,
-        samples,
-        tiny,
-        bar: bar.clone(),
-    };
+    let mut session = Session { players, calibration, rates, samples, tiny, bar: bar.clone() };
     let rounds: usize = scenarios.iter().map(|s| session.rounds(s).len()).sum();
     bar.set_length((rounds * session.players.len()) as u64);
     let gate = Gate::read();
@@ -291,25 +258,16 @@ pub(crate) fn main(options: &args::Compare) -> Result<ExitCode, String> {
     bar.finish_and_clear();
     host["load_after"] = json!(host::load());
     host["ns_per_step"] = json!([calibration.ns_per_step, Calibration::take().ns_per_step]);
-    let facts = session
-        .players
-        .iter_mut()
-        .map(|p| (p.kind.name.to_owned(), p.runner.facts()));
+    let facts = session.players.iter_mut().map(|p| (p.kind.name.to_owned(), p.runner.facts()));
     host["arms"] = Value::Object(facts.filter(|(_, f)| !f.is_null()).collect());
     report::tail(&host);
-    let failed = rows
-        .iter()
-        .filter(|r| matches!(r.trouble, Some(Trouble::Failed(_))))
-        .count();
+    let failed = rows.iter().filter(|r| matches!(r.trouble, Some(Trouble::Failed(_)))).count();
     let results: Vec<Value> = rows.iter().map(|r| r.json(workers)).collect();
     let verdicts = targets::all(&rows, workers, tiny);
     let whole = json!({
         "host": host, "gate": gate.json(), "quiet": quiet.json(), "tiny": tiny, "results": results, "targets": verdicts,
     });
-    let out = options
-        .out
-        .clone()
-        .unwrap_or_else(|| paths::target().join("bench/compare.json"));
+    let out = options.out.clone().unwrap_or_else(|| paths::target().join("bench/compare.json"));
     crate::write_json(&out, &whole)?;
     println!("written: {}", out.display());
     if failed > 0 {
@@ -321,20 +279,13 @@ pub(crate) fn main(options: &args::Compare) -> Result<ExitCode, String> {
 
 fn wait_for_quiet(cpus: &Cpus, options: &args::Compare, bar: &ProgressBar) -> Quiet {
     let mut told = false;
-    Quiet::decide(
-        cpus,
-        options.force_rates,
-        !options.no_wait,
-        |load, limit, waited| {
-            let text = format!(
-                "waiting for a quiet machine: load {load:.2}, limit {limit:.2}, up to 180 s"
-            );
-            if !told && bar.is_hidden() {
-                eprintln!("{text}");
-                told = true;
-            }
-            bar.set_message(format!("{text}, {} s so far", waited.as_secs()));
-            bar.tick();
-        },
-    )
+    Quiet::decide(cpus, options.force_rates, !options.no_wait, |load, limit, waited| {
+        let text = format!("waiting for a quiet machine: load {load:.2}, limit {limit:.2}, up to 180 s");
+        if !told && bar.is_hidden() {
+            eprintln!("{text}");
+            told = true;
+        }
+        bar.set_message(format!("{text}, {} s so far", waited.as_secs()));
+        bar.tick();
+    })
 }

@@ -8,24 +8,13 @@ use crate::stats::{Spread, grouped};
 use serde_json::Value;
 
 fn text(value: &Value) -> String {
-    value
-        .as_str()
-        .map_or_else(|| value.to_string(), str::to_owned)
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
 /// What the figures below stand on.
 pub(super) fn head(host: &Value, gate: &Gate, quiet: &Quiet, samples: usize, tiny: bool) {
-    let dirty = if host["dirty"] == true {
-        " (dirty)"
-    } else {
-        ""
-    };
-    println!(
-        "commit {}{dirty}, {}, {} build",
-        text(&host["commit"]),
-        text(&host["rustc"]),
-        text(&host["profile"])
-    );
+    let dirty = if host["dirty"] == true { " (dirty)" } else { "" };
+    println!("commit {}{dirty}, {}, {} build", text(&host["commit"]), text(&host["rustc"]), text(&host["profile"]));
     println!(
         "{}, kernel {}, CPUs {} usable of {} online, quota {}, nodes {}",
         text(&host["cpu"]),
@@ -35,10 +24,7 @@ pub(super) fn head(host: &Value, gate: &Gate, quiet: &Quiet, samples: usize, tin
         text(&host["quota"]),
         text(&host["nodes_online"])
     );
-    println!(
-        "workers {}, load {}, peers {}",
-        host["workers"], host["load_before"], host["peers"]
-    );
+    println!("workers {}, load {}, peers {}", host["workers"], host["load_before"], host["peers"]);
     println!("{}", gate.line());
     if tiny {
         println!("TINY sizes: a test of this program, not a measurement");
@@ -46,12 +32,13 @@ pub(super) fn head(host: &Value, gate: &Gate, quiet: &Quiet, samples: usize, tin
     match quiet.rates {
         Rates::Measured => println!("rates: {samples} interleaved rounds, median (min .. max)"),
         Rates::Forced => println!(
-            "rates: FORCED on a busy machine (load {:.2}, limit {:.2}): {samples} interleaved rounds, median (min .. max)",
+            "rates: FORCED on a busy machine (load {:.2}, limit {:.2}): {samples} interleaved rounds, \
+             median (min .. max)",
             quiet.load1, quiet.limit
         ),
         Rates::NotMeasured => println!(
-            "rates: NOT MEASURED: the load is {:.2} and rates are taken below {:.2} only, since neighbours would be measured too \
-             (--force-rates takes them anyway); counts follow",
+            "rates: NOT MEASURED: the load is {:.2} and rates are taken below {:.2} only, since neighbours would be \
+             measured too (--force-rates takes them anyway); counts follow",
             quiet.load1, quiet.limit
         ),
     }
@@ -63,17 +50,8 @@ pub(super) fn tail(host: &Value) {
 }
 
 fn rate(s: &Spread) -> String {
-    let (unit, name) = if s.median >= 1e6 {
-        (1e6, "M")
-    } else {
-        (1e3, "k")
-    };
-    format!(
-        "{:.2} ({:.2} .. {:.2}) {name}/s",
-        s.median / unit,
-        s.min / unit,
-        s.max / unit
-    )
+    let (unit, name) = if s.median >= 1e6 { (1e6, "M") } else { (1e3, "k") };
+    format!("{:.2} ({:.2} .. {:.2}) {name}/s", s.median / unit, s.min / unit, s.max / unit)
 }
 
 fn cpu(s: &Spread) -> String {
@@ -91,40 +69,22 @@ fn count(n: Option<f64>) -> String {
 
 /// `2.1x faster`, `1.3x slower`.
 fn direction(ratio: f64, better: &str, worse: &str) -> String {
-    if ratio >= 1.0 {
-        format!("{ratio:.1}x {better}")
-    } else {
-        format!("{:.1}x {worse}", 1.0 / ratio)
-    }
+    if ratio >= 1.0 { format!("{ratio:.1}x {better}") } else { format!("{:.1}x {worse}", 1.0 / ratio) }
 }
 
 fn against(ours: Option<&Row>, row: &Row) -> String {
-    let Some((faster, cheaper)) = ours
-        .filter(|o| o.arm != row.arm)
-        .and_then(|o| targets::ratios(o, row))
-    else {
+    let Some((faster, cheaper)) = ours.filter(|o| o.arm != row.arm).and_then(|o| targets::ratios(o, row)) else {
         return String::new();
     };
-    let (rate, cpu) = (
-        direction(faster, "faster", "slower"),
-        direction(cheaper, "cheaper", "dearer"),
-    );
+    let (rate, cpu) = (direction(faster, "faster", "slower"), direction(cheaper, "cheaper", "dearer"));
     format!("{rate}, {cpu} than {}", row.arm)
 }
 
 fn title(scenario: &Scenario, workers: usize, tiny: bool) -> String {
     let submitters = scenario.submitters;
-    let what = if scenario.shape == Shape::Join {
-        "nodes"
-    } else {
-        "tasks"
-    };
+    let what = if scenario.shape == Shape::Join { "nodes" } else { "tasks" };
     let plural = if submitters == 1 { "" } else { "s" };
-    let mut out = format!(
-        "{}: {} {what}",
-        scenario.name,
-        grouped(scenario.tasks(tiny))
-    );
+    let mut out = format!("{}: {} {what}", scenario.name, grouped(scenario.tasks(tiny)));
     if scenario.shape != Shape::Join {
         out += &format!(", {submitters} submitter{plural}");
     }
@@ -141,11 +101,7 @@ fn aligned(rows: &[Vec<String>]) -> String {
     let width = |c: usize| rows.iter().map(|r| r[c].chars().count()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..columns).map(width).collect();
     let line = |row: &Vec<String>| {
-        let cells: Vec<String> = row
-            .iter()
-            .zip(&widths)
-            .map(|(cell, w)| format!("{cell:<w$}"))
-            .collect();
+        let cells: Vec<String> = row.iter().zip(&widths).map(|(cell, w)| format!("{cell:<w$}")).collect();
         format!("  {}", cells.join("  ")).trim_end().to_owned()
     };
     rows.iter().map(line).collect::<Vec<_>>().join("\n")
@@ -155,9 +111,7 @@ fn aligned(rows: &[Vec<String>]) -> String {
 pub(super) fn table(rows: &[Row], workers: usize, tiny: bool, rates: Rates) {
     let Some(first) = rows.first() else { return };
     println!("\n{}", title(first.scenario, workers, tiny));
-    let ours = rows
-        .iter()
-        .find(|r| r.arm == "scheduler" && r.trouble.is_none());
+    let ours = rows.iter().find(|r| r.arm == "scheduler" && r.trouble.is_none());
     let timed = rates != Rates::NotMeasured;
     let latency = timed && rows.iter().any(|r| r.latency().is_some());
     let mut cells = vec![heading(timed, latency)];
@@ -176,12 +130,7 @@ pub(super) fn table(rows: &[Row], workers: usize, tiny: bool, rates: Rates) {
         println!("  (rates, CPU times and latencies above: forced)");
     }
     for verdict in targets::of(&rows.iter().collect::<Vec<_>>(), workers, tiny) {
-        println!(
-            "  target {}: {}: {}",
-            verdict.target,
-            verdict.measured,
-            verdict.word()
-        );
+        println!("  target {}: {}: {}", verdict.target, verdict.measured, verdict.word());
     }
 }
 
@@ -210,17 +159,10 @@ fn line(row: &Row, ours: Option<&Row>, timed: bool, latency: bool) -> Vec<String
         out.push(shown);
         out.push(row.cpu().as_ref().map_or_else(String::new, cpu));
     }
-    out.extend([
-        count(row.allocs()),
-        count(row.futex()),
-        count(row.switches()),
-    ]);
+    out.extend([count(row.allocs()), count(row.futex()), count(row.switches())]);
     if latency {
         let us = |ns: u64| format!("{:.1}", ns as f64 / 1e3);
-        out.push(row.latency().map_or_else(
-            || "-".into(),
-            |l| [l.p50, l.p95, l.p99, l.max].map(us).join(" / "),
-        ));
+        out.push(row.latency().map_or_else(|| "-".into(), |l| [l.p50, l.p95, l.p99, l.max].map(us).join(" / ")));
     }
     if timed {
         out.push(against(ours, row));
@@ -241,12 +183,8 @@ mod tests {
 
     #[test]
     fn columns_line_up() {
-        let rows =
-            [["arm", "n"], ["scheduler", "12"], ["go", "3"]].map(|r| r.map(String::from).to_vec());
-        assert_eq!(
-            aligned(&rows),
-            "  arm        n\n  scheduler  12\n  go         3"
-        );
+        let rows = [["arm", "n"], ["scheduler", "12"], ["go", "3"]].map(|r| r.map(String::from).to_vec());
+        assert_eq!(aligned(&rows), "  arm        n\n  scheduler  12\n  go         3");
     }
 
     #[test]

@@ -1,0 +1,254 @@
+//! The measured paths. `counts` runs this program again for each of them, alone or under an instruction counter.
+//!
+//! The body is one plain store into a preallocated slot of its own: no locked instruction, no allocation. The slots
+//! are also the proof that every task ran.
+use crate::alloc::Counted;
+use crate::args::CountChild;
+use crate::arms::{Arm, AsyncExecutor, Channel, Chili, Ours, Rayon, Tokio};
+use crate::os::{futex_wait, futex_wake, usage};
+use serde_json::{Value, json};
+use std::process::ExitCode;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::time::{Duration, Instant};
+
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// A counting semaphore that sleeps at once: what waits on it never spins.
+#[derive(Default)]
+struct Semaphore(AtomicU32);
+
+impl Semaphore {
+    fn post(&self) {
+        self.0.fetch_add(1, AcqRel);
+        futex_wake(&self.0, 1);
+    }
+
+    fn wait(&self) {
+        loop {
+            let seen = self.0.load(Acquire);
+            if seen > 0 && self.0.compare_exchange(seen, seen - 1, AcqRel, Relaxed).is_ok() {
+                return;
+            }
+            if seen == 0 {
+                futex_wait(&self.0, 0, PATIENCE);
+            }
+        }
+    }
+}
+
+/// What the tasks of one run share.
+struct Field<A: 'static> {
+    arm: &'static A,
+    slots: Vec<AtomicU64>,
+    passed: Semaphore,
+    /// Workers that are held, and their release.
+    held: Semaphore,
+    open: AtomicU32,
+}
+
+impl<A: Arm> Field<A> {
+    fn new(arm: &'static A, slots: u64) -> &'static Field<A> {
+        let slots = (0..slots).map(|_| AtomicU64::new(0)).collect();
+        let (passed, held, open) = Default::default();
+        Box::leak(Box::new(Field { arm, slots, passed, held, open }))
+    }
+
+    #[inline(always)]
+    fn mark(&self, i: u64) {
+        // Relaxed: a plain store on x86. The semaphores order it before the check.
+        self.slots[i as usize].store(i + 1, Relaxed);
+    }
+
+    #[inline(always)]
+    fn put(&'static self, i: u64, word: u64) {
+        self.arm.submit(move || {
+            let _captured = word;
+            self.mark(i);
+        });
+    }
+
+    fn put_last(&'static self, i: u64) {
+        self.arm.submit(move || {
+            self.mark(i);
+            self.passed.post();
+        });
+    }
+
+    /// Keeps every worker busy, one after the other, so that no batch holds two of these tasks.
+    fn hold(&'static self, workers: usize) {
+        for _ in 0..workers {
+            self.arm.submit(move || {
+                self.held.post();
+                while self.open.load(Acquire) == 0 {
+                    futex_wait(&self.open, 0, PATIENCE);
+                }
+            });
+            self.held.wait();
+        }
+    }
+
+    fn release(&self) {
+        self.open.store(1, std::sync::atomic::Ordering::Release);
+        futex_wake(&self.open, i32::MAX);
+    }
+}
+
+/// Waits until every slot is marked. Its instructions are left out of the count, by this name.
+#[inline(never)]
+fn settle(slots: &[AtomicU64]) -> u64 {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        std::thread::sleep(Duration::from_millis(100));
+        let ran = slots.iter().zip(1..).filter(|(s, i)| s.load(Acquire) == *i).count();
+        if ran == slots.len() || Instant::now() > end {
+            return ran as u64;
+        }
+    }
+}
+
+/// From one thread outside, with never less than half of `depth` tasks queued.
+fn external<A: Arm>(arm: &'static A, options: &CountChild) -> u64 {
+    let chunk = options.depth / 2;
+    let field = Field::new(arm, options.tasks);
+    let put = |n: u64| {
+        for i in n * chunk..(n + 1) * chunk - 1 {
+            field.put(i, n);
+        }
+        field.put_last((n + 1) * chunk - 1);
+    };
+    field.hold(options.workers);
+    put(0);
+    put(1);
+    field.release();
+    for n in 2..options.tasks / chunk {
+        field.passed.wait();
+        put(n);
+    }
+    field.passed.wait();
+    field.passed.wait();
+    settle(&field.slots)
+}
+
+/// All tasks queued while the workers are held, then drained: as deep as there are tasks.
+fn filled<A: Arm>(arm: &'static A, options: &CountChild) -> u64 {
+    let field = Field::new(arm, options.tasks);
+    field.hold(options.workers);
+    for i in 0..options.tasks {
+        field.put(i, 0);
+    }
+    field.release();
+    settle(&field.slots)
+}
+
+/// From a worker: every parent submits the next one, then four children.
+fn nested<A: Arm>(arm: &'static A, options: &CountChild) -> u64 {
+    let tasks = options.tasks;
+    let field = Field::new(arm, tasks);
+    field.arm.submit(move || chain(field, 0, tasks));
+    settle(&field.slots)
+}
+
+#[inline(always)]
+fn chain<A: Arm>(field: &'static Field<A>, i: u64, tasks: u64) {
+    if i + 5 < tasks {
+        field.arm.submit_inside(move || chain_again(field, i + 5, tasks));
+    }
+    for child in i + 1..i + 5 {
+        field.arm.submit_inside(move || {
+            let _captured = tasks;
+            field.mark(child);
+        });
+    }
+    field.mark(i);
+}
+
+fn chain_again<A: Arm>(field: &'static Field<A>, i: u64, tasks: u64) {
+    chain(field, i, tasks);
+}
+
+/// One task at a time: submit it, wait for it, submit the next at once.
+fn serial<A: Arm>(arm: &'static A, options: &CountChild) -> u64 {
+    let field = Field::new(arm, options.tasks);
+    for i in 0..options.tasks {
+        field.put_last(i);
+        field.passed.wait();
+    }
+    settle(&field.slots)
+}
+
+fn fib(n: u64) -> u64 {
+    (0..n).fold((0, 1), |(a, b), _| (b, a + b)).0
+}
+
+/// How many joins `fib(n)` makes.
+pub(super) fn joins(n: u64) -> u64 {
+    fib(n + 1) - 1
+}
+
+/// The `n` in the place of the number of tasks is that of Fibonacci; the ran tasks are the joins.
+fn join<A: Arm>(arm: &'static A, options: &CountChild) -> Result<u64, String> {
+    let got = arm.fib(options.tasks).ok_or("has no fork and join")?;
+    if got == fib(options.tasks) { Ok(options.tasks) } else { Err(format!("fib({}) came out as {got}", options.tasks)) }
+}
+
+fn on<A: Arm>(arm: Result<A, String>, options: &CountChild) -> Result<Value, String> {
+    let arm: &'static A = Box::leak(Box::new(arm?));
+    let (calls, counted, used) = (arm.syscalls(), Counted::start(), usage());
+    let ran = match options.path.as_str() {
+        "external" => external(arm, options),
+        "external-flat" => filled(arm, options),
+        "nested" => nested(arm, options),
+        "join" => join(arm, options)?,
+        "wakeup" => serial(arm, options),
+        other => return Err(format!("unknown path {other:?}")),
+    };
+    let (used, allocations) = (usage() - used, counted.stop());
+    let calls = calls.zip(arm.syscalls()).map(|(before, after)| after - before);
+    let calls = calls.map(|c| json!({ "wakes": c.wakes, "parks": c.parks, "membarriers": c.membarriers }));
+    Ok(json!({
+        "ran": ran, "allocations": allocations, "switches": used.switches, "syscalls": calls, "facts": arm.facts(),
+    }))
+}
+
+/// Runs one path and prints what it saw as one line of JSON.
+pub(crate) fn main(options: &CountChild) -> Result<ExitCode, String> {
+    let w = options.workers;
+    let seen = match options.arm.as_str() {
+        "scheduler" => on(Ours::for_counts(w), options),
+        "tokio" => on(Tokio::new(w), options),
+        "rayon" => on(Rayon::new(w), options),
+        "channel" => on(Channel::new(w), options),
+        "async-executor" => on(AsyncExecutor::new(w), options),
+        "chili" => on(Chili::new(w), options),
+        other => Err(format!("no arm {other:?} in this process")),
+    }?;
+    println!("{seen}");
+    Ok(if seen["ran"] == options.tasks { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(path: &str, arm: &str, tasks: u64, depth: u64) -> CountChild {
+        CountChild { path: path.into(), arm: arm.into(), workers: 2, tasks, depth }
+    }
+
+    #[test]
+    fn every_path_runs_every_task() {
+        for path in ["external", "external-flat", "nested", "wakeup"] {
+            let seen = on(Channel::new(2), &options(path, "channel", 400, 100)).unwrap();
+            assert_eq!(seen["ran"], 400, "{path}");
+        }
+    }
+
+    #[test]
+    fn joins_of_fib() {
+        // fib(5) calls itself 15 times, 7 of which fork.
+        assert_eq!(joins(5), 7);
+        let seen = on(Rayon::new(1), &options("join", "rayon", 12, 0)).unwrap();
+        assert_eq!(seen["ran"], 12);
+        assert!(on(Channel::new(1), &options("join", "channel", 12, 0)).unwrap_err().contains("no fork and join"));
+    }
+}

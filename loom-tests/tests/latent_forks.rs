@@ -1,6 +1,6 @@
 #![cfg(loom)]
-//! Models of the latent forks (`scheduler/src/queue/forks/README.md`): each fork is settled once, its payload ordered, and
-//! nothing is hidden for ever behind an owner or a thief that stands still.
+//! Models of the latent forks (`scheduler/src/queue/forks/README.md`): each fork is settled once, its payload
+//! ordered, and nothing is hidden for ever behind an owner or a thief that stands still.
 
 use loom::sync::Arc;
 use loom::thread::{self, JoinHandle};
@@ -30,18 +30,13 @@ unsafe impl Sync for World {}
 
 impl World {
     fn new(forks: usize) -> Arc<Self> {
-        let fork = |_| Fork {
-            payload: Racy::new(0),
-            runs: AtomicU32::new(0),
-        };
-        Arc::new(World {
-            stack: Forks::new_at(LATE),
-            forks: (0..forks).map(fork).collect(),
-        })
+        let fork = |_| Fork { payload: Racy::new(0), runs: AtomicU32::new(0) };
+        Arc::new(World { stack: Forks::new_at(LATE), forks: (0..forks).map(fork).collect() })
     }
 
     fn owner(&self) -> Owner<'_, Fork, 2> {
-        // SAFETY: each model calls the owner's side from its main thread only, and pops what it has pushed, newest first.
+        // SAFETY: each model calls the owner's side from its main thread only, and pops what it has pushed, newest
+        // first.
         unsafe { self.stack.owner() }
     }
 
@@ -149,8 +144,8 @@ fn third_party_steals_what_was_rescued() {
     });
 }
 
-/// What a thief reads of `tail` may have been stored by a pop: payloads are ordered behind that store as well. No barrier:
-/// the thief can reach the older fork only.
+/// What a thief reads of `tail` may have been stored by a pop: payloads are ordered behind that store as well. No
+/// barrier: the thief can reach the older fork only.
 #[test]
 fn rescuer_reads_a_lowered_tail() {
     model("rescuer_reads_a_lowered_tail", Some(5), 50, || {
@@ -168,10 +163,7 @@ fn rescuer_reads_a_lowered_tail() {
     });
 }
 
-fn owner_against_rescuer_with(
-    between: fn(),
-    barrier: fn() -> bool,
-) -> impl Fn() + Send + Sync + 'static {
+fn owner_against_rescuer_with(between: fn(), barrier: fn() -> bool) -> impl Fn() + Send + Sync + 'static {
     move || {
         let world = World::new(3);
         let thief = {
@@ -328,8 +320,8 @@ fn stale_rescuer() {
     });
 }
 
-/// The owner never comes back and one thief may stand still anywhere: the other settles everything in a bounded number of
-/// steps, whatever the first has left behind.
+/// The owner never comes back and one thief may stand still anywhere: the other settles everything in a bounded
+/// number of steps, whatever the first has left behind.
 #[test]
 fn nothing_hides_behind_a_stuck_thief() {
     model("nothing_hides_behind_a_stuck_thief", Some(5), 200, || {
@@ -344,11 +336,7 @@ fn nothing_hides_behind_a_stuck_thief() {
         for _ in 0..5 {
             thief_step(&world);
         }
-        assert_eq!(
-            world.stack.private_len() + world.stack.public_len(),
-            0,
-            "hidden"
-        );
+        assert_eq!(world.stack.private_len() + world.stack.public_len(), 0, "hidden");
         stuck.join().unwrap();
         world.end(1, light);
         world.end(0, light);

@@ -1,6 +1,6 @@
 #![cfg(loom)]
-//! Models of the worker queue (`scheduler/src/queue/local/README.md`): nothing lost, nothing run twice, payloads ordered,
-//! and nothing hidden for ever behind an owner or a thief that stands still.
+//! Models of the worker queue (`scheduler/src/queue/local/README.md`): nothing lost, nothing run twice, payloads
+//! ordered, and nothing hidden for ever behind an owner or a thief that stands still.
 
 use loom::sync::Arc;
 use loom::thread::{self, JoinHandle};
@@ -29,18 +29,13 @@ unsafe impl<const CAP: usize> Sync for World<CAP> {}
 
 impl<const CAP: usize> World<CAP> {
     fn new(start: u32, tasks: usize) -> Arc<Self> {
-        let task = |_| Task {
-            payload: Racy::new(0),
-            runs: AtomicU32::new(0),
-        };
-        Arc::new(World {
-            ring: Ring::new_at(start),
-            tasks: (0..tasks).map(task).collect(),
-        })
+        let task = |_| Task { payload: Racy::new(0), runs: AtomicU32::new(0) };
+        Arc::new(World { ring: Ring::new_at(start), tasks: (0..tasks).map(task).collect() })
     }
 
     fn owner(&self) -> Owner<'_, Task, CAP> {
-        // SAFETY: each model calls the owner's side from its owning thread only, and hands the role over by spawn and join.
+        // SAFETY: each model calls the owner's side from its owning thread only, and hands the role over by spawn and
+        // join.
         unsafe { self.ring.owner() }
     }
 
@@ -205,10 +200,7 @@ fn rescuer_reads_a_lowered_tail() {
     });
 }
 
-fn owner_against_rescuer_with(
-    between: fn(),
-    barrier: fn() -> bool,
-) -> impl Fn() + Send + Sync + 'static {
+fn owner_against_rescuer_with(between: fn(), barrier: fn() -> bool) -> impl Fn() + Send + Sync + 'static {
     move || {
         let world = World::<4>::new(u32::MAX, 3);
         world.push(0..1);
@@ -314,9 +306,9 @@ fn abandon<const CAP: usize>(world: &World<CAP>) {
     let _ = std::panic::catch_unwind(rescue);
 }
 
-/// A thief is preempted before its commit, the owner withdraws its intent, and another thief announces the same positions
-/// again: the first must not commit the second one's intent. Both thieves are played by one thread: what it read of
-/// `tail` may be as old as the barrier it has passed allows, and that stands for the preemption.
+/// A thief is preempted before its commit, the owner withdraws its intent, and another thief announces the same
+/// positions again: the first must not commit the second one's intent. Both thieves are played by one thread: what it
+/// read of `tail` may be as old as the barrier it has passed allows, and that stands for the preemption.
 #[test]
 fn stale_rescuer() {
     model("stale_rescuer", Some(4), 1000, || {
@@ -354,11 +346,7 @@ fn nothing_hides_behind_a_stuck_thief() {
             world.ring.rescue(heavy);
             world.claim(4);
         }
-        assert_eq!(
-            world.ring.private_hint() + world.ring.public_len(),
-            0,
-            "hidden"
-        );
+        assert_eq!(world.ring.private_hint() + world.ring.public_len(), 0, "hidden");
         stuck.join().unwrap();
         world.finish();
     });

@@ -25,7 +25,7 @@ fn abandon<const CAP: usize>(forks: &Forks<u8, CAP>) {
     let _ = catch_unwind(AssertUnwindSafe(|| forks.rescue(|| resume_unwind(Box::new(())))));
 }
 
-// ---- the reference ---------------------------------------------------------------------------------------------------
+// ---- the reference ------------------------------------------------------------------------------------------------
 
 #[derive(Clone, Debug)]
 enum Op {
@@ -201,10 +201,10 @@ proptest! {
     }
 }
 
-// ---- nothing waits behind a stuck owner ------------------------------------------------------------------------------
+// ---- nothing waits behind a stuck owner ---------------------------------------------------------------------------
 
-/// Every sequence of six operations, each of them the owner's last: a thief settles one fork per step, and leaves only the
-/// one that an owner stuck in the middle of a pop is about to take.
+/// Every sequence of six operations, each of them the owner's last: a thief settles one fork per step, and leaves
+/// only the one that an owner stuck in the middle of a pop is about to take.
 #[test]
 fn nothing_waits_behind_a_stuck_owner() {
     const OPS: usize = 8;
@@ -239,7 +239,7 @@ fn nothing_waits_behind_a_stuck_owner() {
     }
 }
 
-// ---- under load ------------------------------------------------------------------------------------------------------
+// ---- under load ---------------------------------------------------------------------------------------------------
 
 /// A fork-join tree run by one owner while thieves steal its forks: the shape of `join`, without the waiting.
 struct Tree<'a> {

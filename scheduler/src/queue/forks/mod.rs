@@ -4,7 +4,7 @@
 //!
 //! | field | written by | read by |
 //! |---|---|---|
-//! | `control` | anyone, compare-exchange only: owner publishes and takes back, thieves steal, announce, commit, cancel | anyone |
+//! | `control` | compare-exchange only: the owner publishes and takes back, thieves steal and rescue | anyone |
 //! | `tail` | owner, plain stores | anyone |
 //! | `slots` | owner, the slot at `tail` only | anyone |
 
@@ -69,8 +69,8 @@ impl fmt::Debug for Control {
 
 /// The latent forks of one worker: at most `CAP` pointers to frames on its call stack.
 ///
-/// It never dereferences a pointer. Every fork pushed is settled exactly once: by a [`Owner::pop`] that says "mine", or by
-/// the [`steal`](Forks::steal) that returned it.
+/// It never dereferences a pointer. Every fork pushed is settled exactly once: by a [`Owner::pop`] that says "mine",
+/// or by the [`steal`](Forks::steal) that returned it.
 pub struct Forks<T, const CAP: usize> {
     control: Line<AtomicU64>,
     tail: Line<AtomicU32>,
@@ -164,9 +164,10 @@ impl<T, const CAP: usize> Forks<T, CAP> {
 
     /// Publishes the oldest private fork of an owner that does not answer. Anyone but the owner.
     ///
-    /// `heavy` is the heavy side of the barrier whose light side the owner passes in [`Owner::pop`]; it says whether the
-    /// barrier took place. Another thief's unfinished intent is finished (or withdrawn) like an own one. True: this call
-    /// has published a fork. False: nothing there, the owner or another thief was faster, or `heavy` was refused.
+    /// `heavy` is the heavy side of the barrier whose light side the owner passes in [`Owner::pop`]; it says whether
+    /// the barrier took place. Another thief's unfinished intent is finished (or withdrawn) like an own one. True:
+    /// this call has published a fork. False: nothing there, the owner or another thief was faster, or `heavy` was
+    /// refused.
     #[cold]
     pub fn rescue(&self, heavy: impl FnOnce() -> bool) -> bool {
         let Some(intent) = self.announce() else {
@@ -214,8 +215,8 @@ impl<T, const CAP: usize> Owner<'_, T, CAP> {
 
     /// Settles the newest fork. True: it is the caller's to run. False: a thief has it, or had it.
     ///
-    /// `between` runs after `tail` has been lowered and before the intents are looked at. It must contain the light side
-    /// of the barrier, and may publish, but not push or pop.
+    /// `between` runs after `tail` has been lowered and before the intents are looked at. It must contain the light
+    /// side of the barrier, and may publish, but not push or pop.
     #[inline(always)]
     pub fn pop(self, between: impl FnOnce()) -> bool {
         let tail = self.forks.tail.0.load(Relaxed);

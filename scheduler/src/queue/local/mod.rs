@@ -4,8 +4,8 @@
 //!
 //! | field | written by | read by |
 //! |---|---|---|
-//! | `head` | anyone, compare-exchange in [`Ring::claim`] | anyone |
-//! | `control` | anyone, compare-exchange only: owner publishes and cancels, thieves announce, commit and cancel | anyone |
+//! | `head` | anyone, by compare-exchange in [`Ring::claim`] | anyone |
+//! | `control` | compare-exchange only: owner publishes, withdraws; thieves announce, commit, withdraw | anyone |
 //! | `tail` | owner, plain stores | anyone |
 //! | `full_at` | owner | owner |
 //! | `slots` | owner, positions `[tail, head + CAP)` only | anyone |
@@ -19,8 +19,8 @@ use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::ptr::null_mut;
 
-/// Longest intent: what eight bits hold. A thief that finds more publishes it in several steps of one heavy barrier each;
-/// one step feeds four full claims of 64.
+/// Longest intent: what eight bits hold. A thief that finds more publishes it in several steps of one heavy barrier
+/// each; one step feeds four full claims of 64.
 const LONGEST_INTENT: u32 = u8::MAX as u32;
 
 /// Is position `a` at or behind `b`? Positions wrap.
@@ -34,7 +34,8 @@ const fn span(from: u32, to: u32) -> u32 {
 }
 
 /// `limit:32 | pending:8 | version:24`, from the low end, so that the owner's pop compares one half of the word.
-/// `split = limit - pending`; the word is *calm* when `pending` is 0, else it carries an intent to publish up to `limit`.
+/// `split = limit - pending`; the word is *calm* when `pending` is 0, else it carries an intent to publish up to
+/// `limit`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Control(u64);
 
@@ -91,8 +92,8 @@ struct OwnerLine {
 /// It never dereferences a pointer: what a pointer that comes out means is between the caller and whoever put it in.
 /// A pointer that went in comes out exactly once.
 pub struct Ring<T, const CAP: usize> {
-    /// Position of the oldest public task. 64 bits, so that a claimer may sleep for as long as it likes between its read
-    /// and its compare-exchange; only the low half is a position.
+    /// Position of the oldest public task. 64 bits, so that a claimer may sleep for as long as it likes between its
+    /// read and its compare-exchange; only the low half is a position.
     head: Line<AtomicU64>,
     control: Line<AtomicU64>,
     owner: Line<OwnerLine>,
@@ -188,7 +189,8 @@ impl<T, const CAP: usize> Ring<T, CAP> {
 
     fn claim_into(&self, out: &mut [MaybeUninit<*mut T>], share: impl Fn(u32) -> u32) -> usize {
         loop {
-            // Relaxed: the compare-exchange below finds out whether it still holds, and that is all that is needed of it.
+            // Relaxed: the compare-exchange below finds out whether it still holds, and that is all that is needed of
+            // it.
             let head = self.head.0.load(Relaxed);
             let split = Control(self.control.0.load(ord("WQ5", Acquire))).split();
             let available = span(head as u32, split);
@@ -209,9 +211,10 @@ impl<T, const CAP: usize> Ring<T, CAP> {
 
     /// Publishes for an owner that does not answer: its oldest private tasks, at most 255. Anyone but the owner.
     ///
-    /// `heavy` is the heavy side of the barrier whose light side the owner passes in [`Owner::pop`]; it says whether the
-    /// barrier took place. Another thief's unfinished intent is finished (or withdrawn) like an own one. True: this call
-    /// has published something. False: nothing there, the owner or another thief was faster, or `heavy` was refused.
+    /// `heavy` is the heavy side of the barrier whose light side the owner passes in [`Owner::pop`]; it says whether
+    /// the barrier took place. Another thief's unfinished intent is finished (or withdrawn) like an own one. True:
+    /// this call has published something. False: nothing there, the owner or another thief was faster, or `heavy` was
+    /// refused.
     #[cold]
     pub fn rescue(&self, heavy: impl FnOnce() -> bool) -> bool {
         let Some(intent) = self.announce() else {
@@ -276,8 +279,8 @@ impl<T, const CAP: usize> Owner<'_, T, CAP> {
         self.ring.owner.0.tail.store(tail_after, ord("WQ1", Release));
     }
 
-    /// Adds tasks until `tasks` ends or the ring is full, with one store of `tail`; says how many. What does not fit stays
-    /// in `tasks`, whose `next` must not touch the ring.
+    /// Adds tasks until `tasks` ends or the ring is full, with one store of `tail`; says how many. What does not fit
+    /// stays in `tasks`, whose `next` must not touch the ring.
     pub fn push_many(self, tasks: &mut impl ExactSizeIterator<Item = *mut T>) -> u32 {
         let tail = self.ring.owner.0.tail.load(Relaxed);
         let want = tasks.len().min(CAP) as u32;
@@ -309,8 +312,8 @@ impl<T, const CAP: usize> Owner<'_, T, CAP> {
 
     /// Takes the newest private task; `None` when the private part is empty (the public part may not be).
     ///
-    /// `between` runs after `tail` has been lowered and before the intents are looked at. It must contain the light side
-    /// of the barrier, and may publish and claim, but not push or pop.
+    /// `between` runs after `tail` has been lowered and before the intents are looked at. It must contain the light
+    /// side of the barrier, and may publish and claim, but not push or pop.
     #[inline(always)]
     pub fn pop(self, between: impl FnOnce()) -> Option<*mut T> {
         let ring = self.ring;
@@ -334,7 +337,8 @@ impl<T, const CAP: usize> Owner<'_, T, CAP> {
                 return Some(ring.slot(at).load(Relaxed));
             }
             if !reaches(at, seen.split()) {
-                // Public, or there never was one. Relaxed: `tail` is back at `split`, there is nothing to publish behind it.
+                // Public, or there never was one. Relaxed: `tail` is back at `split`, there is nothing to publish
+                // behind it.
                 ring.owner.0.tail.store(at.wrapping_add(1), Relaxed);
                 return None;
             }

@@ -1,7 +1,5 @@
 //! Every ordering has an id, every id one row in the table of its protocol, every row a model that dies without it.
 
-use std::collections::BTreeMap;
-
 use crate::lexer::{code, starts};
 use crate::tree::{Source, Tree, assert_found, finding};
 
@@ -21,35 +19,51 @@ impl Row<'_> {
         self.cells[0].trim_matches('`')
     }
 
+    /// What kills it, and the proof if it survives, in whole or in half.
+    fn killed_by(&self) -> (&str, Option<&str>) {
+        let killed = self.cells[6];
+        match killed.find("survivor") {
+            Some(at) => (&killed[..at], Some(killed[at + "survivor".len()..].trim_matches([':', ' ']))),
+            None => (killed, None),
+        }
+    }
+
+    /// A proof that says `see ID` is this row's.
+    fn proves(&self, readme: &str, proof: &str) -> bool {
+        let own = self.killed_by().1.is_some_and(|own| own.len() >= PROOF);
+        self.readme == readme && own && proof.strip_prefix("see ") == Some(self.id())
+    }
+
     fn finding(&self, text: impl std::fmt::Display) -> String {
         finding(self.readme, self.line, format!("{}: {text}", self.id()))
     }
 }
 
-/// Compares the code with the tables, both ways.
+/// Compares the code with the tables, both ways. Files without a directory of their own, which tie protocols together,
+/// may use the ids of any table.
 pub(crate) fn ids(tree: &Tree) -> Vec<String> {
     let mut found = Vec::new();
     let rows = rows(tree, &mut found);
-    let mut used: BTreeMap<(&str, &str), (&str, usize)> = BTreeMap::new();
+    let mut used = vec![false; rows.len()];
     for file in tree.library() {
-        let uses = uses(file);
-        let Some(readme) = readme_of(tree, &file.path) else {
-            found.extend(uses.iter().map(|(id, line)| finding(&file.path, *line, format!("{id}: no README here"))));
-            continue;
-        };
-        used.extend(uses.into_iter().map(|(id, line)| ((readme, id), (file.path.as_str(), line))));
-    }
-    for ((readme, id), (path, line)) in &used {
-        if !rows.iter().any(|row| row.readme == *readme && row.id() == *id) {
-            found.push(finding(path, *line, format!("{id}: no row in {readme}")));
+        let readme = readme_of(tree, &file.path);
+        let loose = file.path.matches('/').count() == 2;
+        for (id, line) in uses(file) {
+            let fits = |row: &Row<'_>| row.id() == id && (loose || Some(row.readme) == readme);
+            match rows.iter().position(fits) {
+                Some(i) => used[i] = true,
+                None => {
+                    let place = if loose { "any table" } else { readme.unwrap_or("a README, and there is none") };
+                    found.push(finding(&file.path, line, format!("{id}: no row in {place}")));
+                }
+            }
         }
     }
     for (i, row) in rows.iter().enumerate() {
-        if !used.contains_key(&(row.readme, row.id())) {
-            found.push(row.finding("nowhere in the code"));
-        }
         if rows[..i].iter().any(|other| other.id() == row.id()) {
             found.push(row.finding("a second row"));
+        } else if !used[i] {
+            found.push(row.finding("nowhere in the code"));
         }
     }
     found
@@ -58,16 +72,14 @@ pub(crate) fn ids(tree: &Tree) -> Vec<String> {
 /// Each row names a model that exists and whose teeth hold the id, or gives a proof.
 pub(crate) fn killers(tree: &Tree) -> Vec<String> {
     let mut found = Vec::new();
-    for row in rows(tree, &mut Vec::new()) {
+    let all = rows(tree, &mut Vec::new());
+    for row in &all {
         if let Some(i) = row.cells.iter().position(|cell| cell.is_empty()) {
             found.push(row.finding(format!("column `{}` is empty", HEAD[i])));
         }
-        let killed = row.cells[6];
-        let (models, proof) = match killed.find("survivor") {
-            Some(at) => (&killed[..at], Some(killed[at..].trim_start_matches("survivor").trim_matches([':', ' ']))),
-            None => (killed, None),
-        };
-        if proof.is_some_and(|proof| proof.len() < PROOF) {
+        let (models, proof) = row.killed_by();
+        let shared = |proof: &str| all.iter().any(|other| other.proves(row.readme, proof));
+        if proof.is_some_and(|proof| proof.len() < PROOF && !shared(proof)) {
             found.push(row.finding("a survivor without a proof"));
         }
         let models: Vec<_> = models.split([',', ';']).map(model_name).filter(|name| !name.is_empty()).collect();
@@ -192,22 +204,25 @@ const TABLE: &str = "| id | word | function | ordering | pairs with | why | kill
 fn reports_ids_and_rows_without_each_other() {
     let code = "// ord(\"XX\", y)\nx.load(ord(\"A1\", Acquire)); full_fence(\"A2\"); acquire_fence(\n\"A3\");";
     let readme = format!("{TABLE}| A1 | `a|b` | f | o | p | y | m |\n| A4 | w | f | o | p | y | m |\n\n| A2 |");
-    let second = format!("{TABLE}| A1 | w | f | o | p | y | m |\n| B1 | w | m |\n\n| id | word |\n| A7 | x |");
+    let second = format!(
+        "{TABLE}| A1 | w | f | o | p | y | m |\n| B1 | w | m |\n| B2 | w | f | o | p | y | m |\n\n| id | word |\n| A7 | x |"
+    );
     let tree = Tree::made_up(&[
         ("scheduler/src/a/inner/mod.rs", code),
         ("scheduler/src/a/README.md", &readme),
         ("scheduler/src/b/README.md", &second),
-        ("scheduler/src/c.rs", "ord(\"C1\", Acquire)"),
+        ("scheduler/src/c.rs", "ord(\"C1\", Acquire); ord(\"B2\", Release)"),
+        ("scheduler/src/d/mod.rs", "ord(\"B2\", Acquire)"),
     ]);
     let expected = [
         "inner/mod.rs:2: A2: no row in scheduler/src/a/README.md",
         "inner/mod.rs:3: A3: no row",
         "a/README.md:4: A4: nowhere in the code",
-        "b/README.md:3: A1: nowhere in the code",
         "b/README.md:3: A1: a second row",
         "b/README.md:4: 3 columns",
-        "b/README.md:6: the columns must be",
-        "c.rs:1: C1: no README",
+        "b/README.md:7: the columns must be",
+        "c.rs:1: C1: no row in any table",
+        "d/mod.rs:1: B2: no row in a README",
     ];
     assert_found(&ids(&tree), &expected);
 }
@@ -224,6 +239,8 @@ fn reports_rows_without_teeth() {
         &row("A5", "m::good; survivor (rel): nobody reads what was written before this store"),
         &row("A6", ""),
         &row("A7", "`m::helper`"),
+        &row("A8", "survivor: see A5"),
+        &row("A9", "survivor: see A4"),
     ];
     let model = "#[test]\nfn good() {}\nfn helper() {}\nfn t() { teeth(&[(\"good\", \"A1\"), (\"good\", \"A2:acq\"),\n\
                  (\"good\", \"X,A5:acq\"), (\"helper\", \"A7\")]) }";
@@ -235,6 +252,7 @@ fn reports_rows_without_teeth() {
         "A6: column `killed by` is empty",
         "A6: neither killed nor a survivor",
         "A7: no model m::helper",
+        "A9: a survivor without a proof",
     ];
     assert_found(&killers(&tree), &expected);
 }

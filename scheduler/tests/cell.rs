@@ -229,8 +229,8 @@ fn producers_and_consumers_conserve_cells() {
             });
         }
     });
-    assert_eq!(taken.into_inner(), PAIRS * rounds * 64);
-    assert_eq!(back.into_inner(), PAIRS * rounds * 64);
+    assert_eq!(taken.load(Relaxed), PAIRS * rounds * 64);
+    assert_eq!(back.load(Relaxed), PAIRS * rounds * 64);
     let peak = PEAK[4].load(Relaxed);
     assert!(peak <= PAIRS * (2 * SLAB + 128), "{peak} bytes for {PAIRS} times 600 cells in flight");
     nothing_left::<_, 4>(&depot);

@@ -1,8 +1,8 @@
 //! From what a source says to a topology that holds together.
 //!
-//! Whatever comes in, what goes out satisfies: at least one CPU is online; every online CPU has exactly one home node, one
-//! cache group and one core; the allowed set is a non-empty subset of the online set; the distance table is square.
-//! Each repair leaves a note.
+//! Whatever comes in, what goes out satisfies: at least one CPU is online; every online CPU has exactly one home
+//! node, one cache group and one core; the allowed set is a non-empty subset of the online set; the distance table
+//! is square. Each repair leaves a note.
 
 use crate::cpuset::CpuSet;
 use crate::facts::{Facts, NodeFacts};
@@ -126,8 +126,8 @@ fn disjoint<'a>(sets: impl Iterator<Item = &'a CpuSet>, universe: &CpuSet) -> (V
     (cut, left)
 }
 
-/// Gives CPUs that are in no node to one: to the node that has most of their shared cache, else group by group in turn.
-/// Memory-only nodes take part only when no node has a CPU at all.
+/// Gives CPUs that are in no node to one: to the node that has most of their shared cache, else group by group in
+/// turn. Memory-only nodes take part only when no node has a CPU at all.
 fn deal(orphans: &CpuSet, nodes: &mut [Node], llcs: &[Llc], cores: &[Core], facts: &mut Facts) {
     if orphans.is_empty() {
         return;

@@ -1,8 +1,8 @@
 //! Binding the calling thread, and asking where it is.
 //!
 //! Nothing here touches another thread. A single CPU below 1024 goes through the `core_affinity` crate; above that it
-//! aborts the process, and sets it cannot express at all, so those go to the kernel directly. `core_affinity` also reduces
-//! errors to a `bool`, so after a refusal the call is repeated directly for the sake of its errno.
+//! aborts the process, and sets it cannot express at all, so those go to the kernel directly. `core_affinity` also
+//! reduces errors to a `bool`, so after a refusal the call is repeated directly for the sake of its errno.
 
 use crate::cpuset::CpuSet;
 use crate::ids::{CpuId, NodeId};
@@ -25,8 +25,8 @@ const FIRST_TRY: usize = 16;
 /// ```
 ///
 /// # Errors
-/// The kernel's, errno kept. `EINVAL`: the set is empty, or no CPU of it is online and within the cpuset (CPUs beyond those
-/// are ignored by the kernel). `EPERM`: a sandbox forbids it. The thread's mask is then unchanged.
+/// The kernel's, errno kept. `EINVAL`: the set is empty, or no CPU of it is online and within the cpuset (CPUs
+/// beyond those are ignored by the kernel). `EPERM`: a sandbox forbids it. The thread's mask is then unchanged.
 pub fn bind_current_thread(cpus: &CpuSet) -> io::Result<()> {
     let Some(first) = cpus.first() else {
         return Err(io::Error::from_raw_os_error(libc::EINVAL));

@@ -1,8 +1,8 @@
 //! What a source says about a host, before any of it is believed.
 //!
 //! Every source (a sysfs tree, a spec string, plain counting) fills in one [`Facts`]; `assemble` turns it into a
-//! [`Topology`](crate::Topology) and repairs what contradicts itself. A source that tells nonsense therefore gives a dull
-//! topology with notes, never a broken one.
+//! [`Topology`](crate::Topology) and repairs what contradicts itself. A source that tells nonsense therefore gives
+//! a dull topology with notes, never a broken one.
 
 use crate::cpuset::CpuSet;
 use crate::ids::NodeId;

@@ -1,7 +1,7 @@
 //! Numbers the operating system uses, as types of their own.
 //!
-//! An OS id is never an index: CPU ids have holes, node ids are sparse. Everything that indexes a slice in this crate is
-//! a plain `usize` counted over what is online; everything the kernel printed is one of these types.
+//! An OS id is never an index: CPU ids have holes, node ids are sparse. Everything that indexes a slice in this
+//! crate is a plain `usize` counted over what is online; everything the kernel printed is one of these types.
 
 use std::fmt;
 

@@ -4,6 +4,7 @@
 mod assemble;
 mod bind;
 mod cpuset;
+mod discover;
 mod facts;
 mod ids;
 mod list;

@@ -1,6 +1,7 @@
 //! In which order CPUs are given to workers.
 //!
-//! Both orders are built greedily, one CPU at a time, so what holds for a plan of `n` workers holds for each shorter one.
+//! Both orders are built greedily, one CPU at a time, so what holds for a plan of `n` workers holds for each
+//! shorter one.
 
 use crate::cpuset::CpuSet;
 use crate::topology::{Cpu, Topology};
@@ -15,7 +16,8 @@ pub(crate) struct Candidate {
     pub(crate) rank: usize,
 }
 
-/// Cores before siblings; among equals the node with fewest workers so far, then its cache with fewest, then the lowest id.
+/// Cores before siblings; among equals the node with fewest workers so far, then its cache with fewest, then the
+/// lowest id.
 pub(crate) fn spread(topology: &Topology, cpus: &CpuSet) -> Vec<Candidate> {
     let line = candidates(topology, cpus);
     let ranks = line.iter().map(|candidate| candidate.rank).max().unwrap_or(0);
@@ -60,8 +62,8 @@ pub(crate) fn spread(topology: &Topology, cpus: &CpuSet) -> Vec<Candidate> {
     order
 }
 
-/// Node by node, the first one being the lowest with an eligible CPU and the others following by distance from it; within a
-/// node cores before siblings, cache by cache.
+/// Node by node, the first one being the lowest with an eligible CPU and the others following by distance from it;
+/// within a node cores before siblings, cache by cache.
 pub(crate) fn pack(topology: &Topology, cpus: &CpuSet) -> Vec<Candidate> {
     let mut line = candidates(topology, cpus);
     let nodes: BTreeSet<usize> = line.iter().map(|candidate| topology.cpus()[candidate.cpu].node).collect();

@@ -1,7 +1,7 @@
 //! Which worker goes where, and how tightly it is bound there.
 //!
-//! Everything here is a pure function of a [`Topology`]: no system call, no clock, no randomness. The same host and the
-//! same wish give the same seats.
+//! Everything here is a pure function of a [`Topology`]: no system call, no clock, no randomness. The same host and
+//! the same wish give the same seats.
 
 use crate::cpuset::CpuSet;
 use crate::ids::{CpuId, NodeId};
@@ -45,10 +45,11 @@ pub enum Placement {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Pin {
-    /// [`Cache`](Pin::Cache), except on isolated CPUs, where the kernel does not balance and each worker gets its own CPU.
+    /// [`Cache`](Pin::Cache), except on isolated CPUs, where the kernel does not balance and each worker gets its
+    /// own CPU.
     ///
-    /// Single CPUs are not the default: beside a competing process a worker pinned to one CPU waits for it, while inside
-    /// a cache group the kernel moves it to a free one.
+    /// Single CPUs are not the default: beside a competing process a worker pinned to one CPU waits for it, while
+    /// inside a cache group the kernel moves it to a free one.
     #[default]
     Auto,
     /// One CPU each.
@@ -71,7 +72,8 @@ pub struct Seat {
     pub node: usize,
     /// Index of its cache group in [`Topology::llcs`].
     pub llc: usize,
-    /// The CPU it is planned on; `None` when unpinned. It runs on all of `bind`, so this is the centre, not the fence.
+    /// The CPU it is planned on; `None` when unpinned. It runs on all of `bind`, so this is the centre, not the
+    /// fence.
     pub cpu: Option<CpuId>,
     /// The CPUs to bind it to; `None`: do not bind.
     pub bind: Option<CpuSet>,
@@ -165,8 +167,8 @@ impl Error for PlacementError {}
 /// ```
 ///
 /// # Errors
-/// An explicit list that is empty or names something that is not there, not online or not allowed; the error names the CPU
-/// or node and the mask.
+/// An explicit list that is empty or names something that is not there, not online or not allowed; the error names
+/// the CPU or node and the mask.
 pub fn plan(topology: &Topology, placement: &Placement, pin: Pin, workers: usize) -> Result<Vec<Seat>, PlacementError> {
     let cpus = eligible(topology, placement)?;
     let order = match placement {

@@ -1,12 +1,8 @@
 //! The host as everything above sees it.
 
-use crate::assemble::assemble;
 use crate::cpuset::CpuSet;
-use crate::facts::{Facts, FileRead, Note, Source, TopologySource};
+use crate::facts::{Facts, FileRead, Note, Source};
 use crate::ids::{CpuId, NodeId};
-use crate::spec::{Spec, SpecError};
-use crate::sysfs::{DiscoverError, Sysfs};
-use crate::uniform::Uniform;
 use std::path::Path;
 
 /// One NUMA node.
@@ -71,8 +67,8 @@ pub struct Cpu {
 
 /// A host: its nodes, caches, cores and CPUs, and what this process may use of it.
 ///
-/// Nodes, caches and cores are three independent partitions of the online CPUs: a cache may span nodes, a node may hold
-/// many caches. Indices are dense, ascending by OS id (nodes) or by smallest CPU (caches, cores).
+/// Nodes, caches and cores are three independent partitions of the online CPUs: a cache may span nodes, a node may
+/// hold many caches. Indices are dense, ascending by OS id (nodes) or by smallest CPU (caches, cores).
 ///
 /// ```
 /// let host = numa::Topology::from_spec("2*node llcs=2 cores=2 threads=2").unwrap();
@@ -96,63 +92,6 @@ pub struct Topology {
 }
 
 impl Topology {
-    /// Looks at this host. Never fails: without `/sys` it is one uniform node over the CPUs this thread may use, and
-    /// [`Topology::notes`] says so.
-    ///
-    /// Call it before any thread pins itself: [`Topology::allowed`] is the calling thread's mask at this moment.
-    ///
-    /// ```
-    /// let host = numa::Topology::discover();
-    /// assert!(host.default_workers() >= 1);
-    /// assert!(host.is_live());
-    /// ```
-    #[must_use]
-    pub fn discover() -> Topology {
-        match Topology::from_root(Path::new("/")) {
-            Ok(topology) => topology,
-            Err(error) => assemble(Uniform::of_this_process(&error).into_facts()),
-        }
-    }
-
-    /// Reads the `/sys` and `/proc` below `root`. With `/` it is this host; with anything else, masks and quotas are what
-    /// that tree says and nothing about this process.
-    ///
-    /// ```
-    /// let error = numa::Topology::from_root("/no/such/place".as_ref()).unwrap_err();
-    /// assert!(error.to_string().contains("/no/such/place"));
-    /// ```
-    ///
-    /// # Errors
-    /// When `root` is not a readable directory, or nothing below it names a CPU.
-    pub fn from_root(root: &Path) -> Result<Topology, DiscoverError> {
-        Sysfs::new(root).facts().map(assemble)
-    }
-
-    /// A made-up host. The grammar is described in [`spec`](crate::spec).
-    ///
-    /// ```
-    /// let host = numa::Topology::from_spec("node cores=4; node id=8 cores=0 mem=64g").unwrap();
-    /// assert_eq!(host.nodes()[1].id.get(), 8);
-    /// let error = numa::Topology::from_spec("node cores=x").unwrap_err();
-    /// assert_eq!(error.position(), 11);
-    /// ```
-    ///
-    /// # Errors
-    /// Text that does not follow the grammar; the error points at the place and says what was expected.
-    pub fn from_spec(text: &str) -> Result<Topology, SpecError> {
-        Spec::new(text).facts().map(assemble)
-    }
-
-    /// One node with `cpus` single-threaded cores and one cache; at least one CPU, at most [`CpuId::LIMIT`].
-    ///
-    /// ```
-    /// assert_eq!(numa::Topology::uniform(6).cores().len(), 6);
-    /// ```
-    #[must_use]
-    pub fn uniform(cpus: usize) -> Topology {
-        assemble(Uniform::new(cpus).into_facts())
-    }
-
     /// Online nodes, ascending by id.
     #[must_use]
     pub fn nodes(&self) -> &[Node] {
@@ -203,8 +142,7 @@ impl Topology {
     /// When `node` is not an index into [`Topology::nodes`].
     ///
     /// ```
-    /// let host = numa::Topology::from_spec("node cores=2; node cores=2 mem=0; node cores=2; dist 10 20 30/20 10 16/30 16 10")
-    ///     .unwrap();
+    /// let host = numa::Topology::from_spec("node; node mem=0; node; dist 10 20 30/20 10 16/30 16 10").unwrap();
     /// assert_eq!(host.nearest_memory(1), 2);
     /// ```
     #[must_use]
@@ -228,8 +166,8 @@ impl Topology {
         (from != to, self.distance(from, to).unwrap_or(u32::MAX), to)
     }
 
-    /// Distance from node `a` to node `b` (indices) in the firmware's unit, 10 being local. `None` when unknown: absent,
-    /// zero, or a table that says 10 for everything. Not symmetric on every host.
+    /// Distance from node `a` to node `b` (indices) in the firmware's unit, 10 being local. `None` when unknown:
+    /// absent, zero, or a table that says 10 for everything. Not symmetric on every host.
     ///
     /// # Panics
     /// When `a` or `b` is not an index into [`Topology::nodes`].
@@ -293,15 +231,15 @@ impl Topology {
         &self.facts.isolated
     }
 
-    /// Online CPUs this process may run on: its affinity mask at discovery on the live host, otherwise what the source
-    /// says. Never empty. The quota is not folded in.
+    /// Online CPUs this process may run on: its affinity mask at discovery on the live host, otherwise what the
+    /// source says. Never empty. The quota is not folded in.
     #[must_use]
     pub fn allowed(&self) -> &CpuSet {
         &self.allowed
     }
 
-    /// Whether a worker may be put on this online CPU when it is asked for by number. Isolated CPUs are in nobody's inherited
-    /// mask and still are there to be asked for, as long as they are in the cpuset.
+    /// Whether a worker may be put on this online CPU when it is asked for by number. Isolated CPUs are in nobody's
+    /// inherited mask and still are there to be asked for, as long as they are in the cpuset.
     pub(crate) fn may_ask_for(&self, cpu: CpuId) -> bool {
         let in_cpuset = || self.facts.cpuset.as_ref().is_none_or(|cpuset| cpuset.contains(cpu));
         self.allowed.contains(cpu) || (self.isolated().contains(cpu) && in_cpuset())
@@ -313,13 +251,15 @@ impl Topology {
         self.facts.mems_allowed.as_deref()
     }
 
-    /// CPU time per wall time the cgroups grant, in thousandths of a CPU: the minimum over every ancestor. `None`: no limit.
+    /// CPU time per wall time the cgroups grant, in thousandths of a CPU: the minimum over every ancestor. `None`:
+    /// no limit.
     #[must_use]
     pub fn quota_millicpus(&self) -> Option<u64> {
         self.facts.quota_millicpus
     }
 
-    /// How many workers to start when nobody says: allowed CPUs, or the quota rounded up if that is less; at least one.
+    /// How many workers to start when nobody says: allowed CPUs, or the quota rounded up if that is less; at least
+    /// one.
     ///
     /// ```
     /// let host = numa::Topology::from_spec("node cores=8; quota 2500").unwrap();

@@ -1,6 +1,6 @@
 #![cfg(not(loom))]
-//! Trees of real hosts, from the folder in `NUMA_FIXTURES`: archives `NAME.tar.bz2`, each with `sys/` and `proc/` of a host
-//! at its top or one folder below.
+//! Trees of real hosts, from the folder in `NUMA_FIXTURES`: archives `NAME.tar.bz2`, each with `sys/` and `proc/`
+//! of a host at its top or one folder below.
 
 mod common;
 
@@ -13,7 +13,8 @@ use std::process::Command;
 /// What is known of one tree: name, nodes, nodes with CPUs, cache groups, cores, online CPUs, allowed CPUs.
 type Known = (&'static str, usize, usize, usize, usize, usize, usize);
 
-/// Read off the names of the trees (packages, nodes, cores, threads) and their lists, not off this reader.
+/// Counted a second time by a script of a few lines that shares nothing with this reader, and by the names of the
+/// trees (packages, nodes, cores, threads).
 const KNOWN: &[Known] = &[
     // Seventeen nodes, the last without CPUs; no caches described, so nodes stand in.
     ("128ia64-17n4s2c", 17, 16, 16, 128, 128, 128),
@@ -45,6 +46,22 @@ const KNOWN: &[Known] = &[
     ("nvidiagpunumanodes", 8, 2, 4, 8, 32, 16),
     // Node 0 and CPUs 0-3 are offline, nine CPUs in no node.
     ("offline-cpu0-node0", 1, 1, 2, 17, 17, 17),
+    ("16ia64-8n2s", 8, 8, 16, 16, 16, 16),
+    ("2amd64-2n", 2, 2, 2, 2, 2, 2),
+    ("2i386-2c-nohugepage", 1, 1, 1, 2, 2, 2),
+    ("2pa-pcidomain32bits", 1, 1, 2, 2, 2, 2),
+    ("2s390-2c", 1, 1, 1, 2, 2, 2),
+    ("32em64t-2n8c+1mic", 2, 2, 2, 16, 16, 16),
+    ("32intel64-2p8co2t+8ve", 2, 2, 2, 16, 32, 32),
+    ("4ia64-4s", 1, 1, 4, 4, 4, 4),
+    ("64intel64-fakeKNL-A2A-cache", 1, 1, 8, 16, 64, 64),
+    ("8em64t-2s2ca2c", 1, 1, 4, 8, 8, 8),
+    ("8em64t-2s4c-heterogeneous", 1, 1, 4, 8, 8, 8),
+    ("8em64t-4c2t", 1, 1, 1, 4, 8, 8),
+    // Third-level maps of zeros: the second level counts.
+    ("8ia64-2s2c2t", 1, 1, 4, 4, 8, 8),
+    ("8ia64-4s2c", 1, 1, 8, 8, 8, 8),
+    ("fakeheterocpunuma", 6, 5, 5, 12, 24, 24),
 ];
 
 /// The archives, or `None` when nobody said where they are.

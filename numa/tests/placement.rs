@@ -240,7 +240,10 @@ proptest! {
     }
 
     #[test]
-    fn lists_are_obeyed_or_refused(host in common::hosts::host(), bits in prop::collection::vec(prop::bool::weighted(0.1), 400)) {
+    fn lists_are_obeyed_or_refused(
+        host in common::hosts::host(),
+        bits in prop::collection::vec(prop::bool::weighted(0.1), 400),
+    ) {
         let list: CpuSet = (0..400).map(CpuId::new).zip(bits).filter(|(_, bit)| *bit).map(|(cpu, _)| cpu).collect();
         let in_reach = host.allowed().union(&host.isolated().intersection(host.online()));
         match plan(&host, &Placement::Cpus(list.clone()), Pin::Cpu, list.len()) {

@@ -193,7 +193,8 @@ proptest! {
             prop_oneof![
                 Just("node"), Just("2*node"), Just("cores=3"), Just("cpus=0-5"), Just("threads=2"), Just("llcs=0"),
                 Just("id=9"), Just("first=70"), Just("offline"), Just("allowed"), Just("0-3"), Just("5,1"), Just(";"),
-                Just("dist"), Just("10"), Just("/"), Just("-"), Just("quota"), Just("mem=0"), Just("mems"), Just("cache"),
+                Just("dist"), Just("10"), Just("/"), Just("-"), Just("quota"), Just("mem=0"), Just("mems"),
+                Just("cache"),
             ],
             0..20,
         )

@@ -329,8 +329,8 @@ fn a_host_with_numa_balancing_says_so() {
     assert!(notes(&tree.read()).contains("numa_balancing: on"));
 }
 
-/// A read costs three system calls (open, read, close). With eight per CPU and fifty once allowed, on hosts whose caches
-/// are shared, that is less than two files per CPU; files of a core or cache group are opened once.
+/// A read costs three system calls (open, read, close). With eight per CPU and fifty once allowed, on hosts whose
+/// caches are shared, that is less than two files per CPU; files of a core or cache group are opened once.
 #[test]
 fn discovery_opens_few_files() {
     for spec in ["node cores=64", "2*node llcs=8 cores=8 threads=2", "8*node cores=8 threads=2"] {
@@ -370,7 +370,10 @@ proptest! {
     #[test]
     fn any_damage_leaves_a_topology_that_holds_together(
         made_up in hosts::host(),
-        damage in prop::collection::vec((any::<prop::sample::Index>(), prop::collection::vec(any::<u8>(), 0..12)), 1..8),
+        damage in prop::collection::vec(
+            (any::<prop::sample::Index>(), prop::collection::vec(any::<u8>(), 0..12)),
+            1..8,
+        ),
     ) {
         let tree = Tree::new();
         let files: Vec<_> = tree.host(&made_up).read().reads().iter().map(|read| read.path.clone()).collect();

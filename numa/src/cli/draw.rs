@@ -1,7 +1,7 @@
 //! The host as text.
 //!
-//! A core is a pair of brackets around its CPUs; a CPU in parentheses is one this process may not use; `:w3` marks the
-//! worker planned there.
+//! A core is a pair of brackets around its CPUs; a CPU in parentheses is one this process may not use; `:w3` marks
+//! the worker planned there.
 
 use numa::{CpuId, CpuSet, Seat, Topology};
 use std::collections::HashMap;

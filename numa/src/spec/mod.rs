@@ -1,7 +1,7 @@
 //! Made-up hosts, for tests and simulation.
 //!
-//! A spec is a few statements separated by `;` or line ends. CPUs get ids in order of appearance, SMT siblings next to each
-//! other, unless a node says otherwise.
+//! A spec is a few statements separated by `;` or line ends. CPUs get ids in order of appearance, SMT siblings next
+//! to each other, unless a node says otherwise.
 //!
 //! ```text
 //! spec      = statement { ( ";" | newline ) statement }      empty statements are skipped
@@ -19,7 +19,7 @@
 //!           | "llcs=" number                                 last-level caches (1); 0: no cache is described
 //!           | "cores=" number                                cores per cache (1); 0: a node without CPUs
 //!           | "threads=" number                              hardware threads per core (1)
-//!           | "first=" number                                its CPUs start at this id; default: after the highest so far
+//!           | "first=" number                                id of its first CPU; default: after the highest so far
 //!           | "cpus=" list                                   its CPUs; first threads of all cores, then second threads
 //!           | "mem=" number [ "k" | "m" | "g" | "t" ]        memory (1g), kilobytes without a unit; 0: none
 //! row       = { number | "-" }                               one per node, ascending ids; "-": unknown

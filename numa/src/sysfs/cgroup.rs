@@ -1,7 +1,7 @@
 //! What the control groups of the process allow: CPU time, CPUs, nodes.
 //!
-//! A limit set on any ancestor holds, so every group from the process's own up to the mount point is asked and the least
-//! answer counts. Version 1 and version 2 hierarchies may both be mounted; both are asked.
+//! A limit set on any ancestor holds, so every group from the process's own up to the mount point is asked and the
+//! least answer counts. Version 1 and version 2 hierarchies may both be mounted; both are asked.
 
 use super::tree::Tree;
 use crate::cpuset::CpuSet;
@@ -190,7 +190,8 @@ fn unescape(text: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// What of `path` lies below `root`. `None`: not below it. A path that climbs out of the namespace shows the top only.
+/// What of `path` lies below `root`. `None`: not below it. A path that climbs out of the namespace shows the top
+/// only.
 fn beneath(path: &str, root: &str) -> Option<String> {
     if path.split('/').any(|part| part == "..") || root.split('/').any(|part| part == "..") {
         return Some(String::new());

@@ -1,7 +1,8 @@
 //! The `/sys` and `/proc` of a host, below any root.
 //!
 //! Rules, each earned by some real machine:
-//! * A CPU exists for us when `cpu/online` lists it; without that file, when its directory has not been emptied by offlining.
+//! * A CPU exists for us when `cpu/online` lists it; without that file, when its directory has not been emptied by
+//!   offlining.
 //! * A CPU's home is the node whose `cpulist` (or `cpumap`) has it, nothing else.
 //! * Caches are told apart by which CPUs share them (`shared_cpu_list`), never by `id`, which repeats. Cores by
 //!   `thread_siblings_list`, never by `core_id`, which repeats per package.
@@ -194,7 +195,8 @@ fn nodes(tree: &mut Tree, facts: &mut Facts) {
         .collect();
 }
 
-/// Which node each column of the distance rows stands for: the online ones, or where that does not fit, the possible ones.
+/// Which node each column of the distance rows stands for: the online ones, or where that does not fit, the
+/// possible ones.
 fn columns(tree: &mut Tree, listed: &[NodeId], found: &[(NodeFacts, Vec<Option<u32>>)]) -> Option<Vec<NodeId>> {
     let length = found.iter().map(|(_, row)| row.len()).max().filter(|&length| length > 0)?;
     if length == listed.len() {
@@ -256,28 +258,37 @@ fn caches(tree: &mut Tree, facts: &mut Facts) {
 
 /// L3 of a CPU, or its L2 where there is no L3.
 fn last_level(tree: &mut Tree, cpu: CpuId) -> Option<CacheFacts> {
-    // On nearly every host `index3` is the L3, so a look there saves reading the directory.
+    // Linux numbers caches from the first level up, so on nearly every host the L3 is `index3`, or else the L2 is
+    // `index2`: looking there first saves reading the directory.
     let path = format!("{CPUS}/cpu{cpu}/cache");
-    if tree.number(&format!("{path}/index3/level")) == Some(3)
+    let third = tree.number(&format!("{path}/index3/level"));
+    if third == Some(3)
         && let Some(cpus) = sharers(tree, cpu, &format!("{path}/index3"))
     {
         return Some(CacheFacts { cpus, level: 3 });
     }
-    let mut second = None;
-    for index in tree.numbered(&path, "index", MOST_CACHES) {
-        let path = format!("{path}/index{index}");
-        let level = tree.number(&format!("{path}/level"));
-        let kind = matches!(level, Some(2 | 3)).then(|| tree.value(&format!("{path}/type"), |text| Ok(text.to_vec())));
-        if kind.is_none_or(|kind| kind.as_deref() == Some(b"Instruction")) {
-            continue;
-        }
-        match (level, sharers(tree, cpu, &path)) {
-            (Some(3), Some(cpus)) => return Some(CacheFacts { cpus, level: 3 }),
-            (Some(2), Some(cpus)) => second = Some(CacheFacts { cpus, level: 2 }),
-            _ => {}
-        }
+    if third.is_none()
+        && let Some(cache) = cache(tree, cpu, &format!("{path}/index2"))
+    {
+        return Some(cache);
     }
-    second
+    let indices = tree.numbered(&path, "index", MOST_CACHES);
+    let caches = indices.into_iter().filter_map(|index| cache(tree, cpu, &format!("{path}/index{index}")));
+    caches.max_by_key(|cache| cache.level)
+}
+
+/// The L2 or L3 in this directory, unless it holds instructions only.
+fn cache(tree: &mut Tree, cpu: CpuId, path: &str) -> Option<CacheFacts> {
+    let level = match tree.number(&format!("{path}/level"))? {
+        2 => 2,
+        3 => 3,
+        _ => return None,
+    };
+    let kind = tree.value(&format!("{path}/type"), |text| Ok(text.to_vec()));
+    if kind.as_deref() == Some(b"Instruction") {
+        return None;
+    }
+    sharers(tree, cpu, path).map(|cpus| CacheFacts { cpus, level })
 }
 
 fn sharers(tree: &mut Tree, cpu: CpuId, path: &str) -> Option<CpuSet> {
@@ -293,8 +304,8 @@ fn balancing(tree: &mut Tree, facts: &mut Facts) {
     }
 }
 
-/// Files that were there and of no use become notes, one for all files of a name with the same complaint. Missing ones are
-/// ordinary.
+/// Files that were there and of no use become notes, one for all files of a name with the same complaint. Missing
+/// ones are ordinary.
 fn complain(facts: &mut Facts) {
     let mut groups: BTreeMap<(&OsStr, String), Vec<&Path>> = BTreeMap::new();
     for read in &facts.reads {

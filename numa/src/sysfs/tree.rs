@@ -1,7 +1,7 @@
 //! Reading small text files below a root, and keeping a log of it.
 //!
-//! The files are untrusted: they may be missing, damaged, endless or not files at all. Reads are bounded in length and never
-//! block, and numbers become sets only through bounded parsers.
+//! The files are untrusted: they may be missing, damaged, endless or not files at all. Reads are bounded in length
+//! and never block, and numbers become sets only through bounded parsers.
 
 use crate::cpuset::CpuSet;
 use crate::facts::{FileRead, ReadOutcome};
@@ -12,7 +12,8 @@ use std::io::{self, ErrorKind, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// Longest file that is read: a mount table of a busy host has tens of kilobytes, a mask of 16,384 CPUs less than four.
+/// Longest file that is read: a mount table of a busy host has tens of kilobytes, a mask of 16,384 CPUs less than
+/// four.
 const LONGEST: usize = 1 << 20;
 /// First buffer: sysfs attributes end at one page.
 const FIRST_READ: usize = 4096;
@@ -113,8 +114,8 @@ impl Tree {
     }
 }
 
-/// `one_shot`: the file answers completely in one read (sysfs, cgroup files), so a short read is the end of it. Files in
-/// `/proc` come in pieces.
+/// `one_shot`: the file answers completely in one read (sysfs, cgroup files), so a short read is the end of it.
+/// Files in `/proc` come in pieces.
 fn read(path: &Path, one_shot: bool) -> io::Result<Vec<u8>> {
     // O_NONBLOCK: a pipe in place of a file must not stop us.
     let mut file: File = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;

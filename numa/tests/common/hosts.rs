@@ -34,8 +34,8 @@ fn node() -> impl Strategy<Value = RandomNode> {
         })
 }
 
-/// A host of one to six nodes: sparse ids, holes, SMT, offline, forbidden, isolated and orphaned CPUs, memory-only and
-/// CPU-only nodes, distances that are asymmetric, unknown or absent, a quota or none.
+/// A host of one to six nodes: sparse ids, holes, SMT, offline, forbidden, isolated and orphaned CPUs, memory-only
+/// and CPU-only nodes, distances that are asymmetric, unknown or absent, a quota or none.
 pub(crate) fn spec() -> impl Strategy<Value = String> {
     let nodes = prop::collection::vec(node(), 1..7);
     let bits = || prop::collection::vec(any::<bool>(), 256);

@@ -1,0 +1,69 @@
+//! The ways to a topology, one per source.
+
+use crate::assemble::assemble;
+use crate::facts::TopologySource;
+use crate::spec::{Spec, SpecError};
+use crate::sysfs::{DiscoverError, Sysfs};
+use crate::topology::Topology;
+use crate::uniform::Uniform;
+use std::path::Path;
+
+impl Topology {
+    /// Looks at this host. Never fails: without `/sys` it is one uniform node over the CPUs this thread may use, and
+    /// [`Topology::notes`] says so.
+    ///
+    /// Call it before any thread pins itself: [`Topology::allowed`] is the calling thread's mask at this moment.
+    ///
+    /// ```
+    /// let host = numa::Topology::discover();
+    /// assert!(host.default_workers() >= 1);
+    /// assert!(host.is_live());
+    /// ```
+    #[must_use]
+    pub fn discover() -> Topology {
+        match Topology::from_root(Path::new("/")) {
+            Ok(topology) => topology,
+            Err(error) => assemble(Uniform::of_this_process(&error).into_facts()),
+        }
+    }
+
+    /// Reads the `/sys` and `/proc` below `root`. With `/` it is this host; with anything else, masks and quotas
+    /// are what that tree says and nothing about this process.
+    ///
+    /// ```
+    /// let error = numa::Topology::from_root("/no/such/place".as_ref()).unwrap_err();
+    /// assert!(error.to_string().contains("/no/such/place"));
+    /// ```
+    ///
+    /// # Errors
+    /// When `root` is not a readable directory, or nothing below it names a CPU.
+    pub fn from_root(root: &Path) -> Result<Topology, DiscoverError> {
+        Sysfs::new(root).facts().map(assemble)
+    }
+
+    /// A made-up host. The grammar is described in [`spec`](crate::spec).
+    ///
+    /// ```
+    /// let host = numa::Topology::from_spec("node cores=4; node id=8 cores=0 mem=64g").unwrap();
+    /// assert_eq!(host.nodes()[1].id.get(), 8);
+    /// let error = numa::Topology::from_spec("node cores=x").unwrap_err();
+    /// assert_eq!(error.position(), 11);
+    /// ```
+    ///
+    /// # Errors
+    /// Text that does not follow the grammar; the error points at the place and says what was expected.
+    pub fn from_spec(text: &str) -> Result<Topology, SpecError> {
+        Spec::new(text).facts().map(assemble)
+    }
+
+    /// One node with `cpus` single-threaded cores and one cache; at least one CPU, at most
+    /// [`CpuId::LIMIT`](crate::CpuId::LIMIT).
+    ///
+    /// ```
+    /// assert_eq!(numa::Topology::uniform(6).cores().len(), 6);
+    /// ```
+    #[must_use]
+    pub fn uniform(cpus: usize) -> Topology {
+        assemble(Uniform::new(cpus).into_facts())
+    }
+}

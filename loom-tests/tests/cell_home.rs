@@ -4,10 +4,7 @@
 //! Loom does not see the cells' memory, so every cell has a `Racy` value beside it that each holder touches: a cell that
 //! reaches its next holder without the last one's accesses ordered before is a race. Memory comes from a source that
 //! knows who holds what: a cell that is out twice, and memory freed under a cell, end the model at once.
-#![expect(
-    unsafe_code,
-    reason = "gives back cells, and is their source of memory"
-)]
+#![expect(unsafe_code, reason = "gives back cells, and is their source of memory")]
 
 use loom::thread;
 use loom_tests::model;
@@ -17,6 +14,7 @@ use std::alloc::{Layout, alloc, dealloc};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ptr::NonNull;
+use std::rc::Rc;
 
 /// What the model knows. Loom's threads are coroutines of one system thread, so a thread-local is the truth of the whole
 /// model, in the order of the interleaving, and is no event of it.
@@ -28,7 +26,7 @@ struct World {
 }
 
 struct Known {
-    token: std::sync::Arc<Racy<u32>>,
+    token: Rc<Racy<u32>>,
     out: bool,
 }
 
@@ -41,11 +39,7 @@ fn world<R>(look: impl FnOnce(&mut World) -> R) -> R {
 fn provide(layout: Layout) -> *mut u8 {
     // SAFETY: never of size zero.
     let memory = unsafe { alloc(layout) };
-    world(|world| {
-        world
-            .memory
-            .push((memory.expose_provenance(), layout, true))
-    });
+    world(|world| world.memory.push((memory.expose_provenance(), layout, true)));
     memory
 }
 
@@ -53,16 +47,8 @@ fn provide(layout: Layout) -> *mut u8 {
 /// From `provide`; freed for good when the next interleaving begins.
 unsafe fn release(memory: *mut u8, _: Layout) {
     let tokens: Vec<_> = world(|world| {
-        let homes = world
-            .memory
-            .iter()
-            .filter(|entry| entry.1.size() < SLAB)
-            .count();
-        let entry = world
-            .memory
-            .iter_mut()
-            .find(|entry| entry.0 == memory.addr())
-            .unwrap();
+        let homes = world.memory.iter().filter(|entry| entry.1.size() < SLAB).count();
+        let entry = world.memory.iter_mut().find(|entry| entry.0 == memory.addr()).unwrap();
         assert!(std::mem::take(&mut entry.2), "freed twice");
         let home = homes == 1 && entry.1.size() < SLAB;
         let range = memory.addr()..memory.addr() + entry.1.size();
@@ -75,7 +61,7 @@ unsafe fn release(memory: *mut u8, _: Layout) {
     tokens.iter().for_each(use_token);
 }
 
-fn use_token(token: &std::sync::Arc<Racy<u32>>) {
+fn use_token(token: &Rc<Racy<u32>>) {
     // SAFETY: only who holds the cell gets here; loom checks it.
     token.with(|token| unsafe { *token += 1 });
 }
@@ -110,17 +96,12 @@ fn end(depot: &Store) {
 }
 
 fn touch(cell: &Out) {
-    use_token(&world(|world| {
-        world.cells[&cell.0.addr().get()].token.clone()
-    }));
+    use_token(&world(|world| world.cells[&cell.0.addr().get()].token.clone()));
 }
 
 fn take(cache: &Local) -> Out {
     let cell = Out(cache.take());
-    let fresh = || Known {
-        token: std::sync::Arc::new(Racy::new(0)),
-        out: false,
-    };
+    let fresh = || Known { token: Rc::new(Racy::new(0)), out: false };
     let known = world(|world| {
         let known = world.cells.entry(cell.0.addr().get()).or_insert_with(fresh);
         !std::mem::replace(&mut known.out, true)
@@ -138,10 +119,7 @@ fn put(cache: &Local, cell: Out) {
 }
 
 /// A thread that gives `cells` back one by one and ends.
-fn giver(
-    depot: &Arc<Store>,
-    cells: impl IntoIterator<Item = Out> + 'static,
-) -> thread::JoinHandle<()> {
+fn giver(depot: &Arc<Store>, cells: impl IntoIterator<Item = Out> + 'static) -> thread::JoinHandle<()> {
     let depot = depot.clone();
     thread::spawn(move || {
         let cache = Cache::new(&depot);
@@ -199,13 +177,7 @@ fn settle_while_returned() {
         turn(&owner, 1);
         thread.join().unwrap();
         owner.settle();
-        let slabs = world(|world| {
-            world
-                .memory
-                .iter()
-                .filter(|entry| entry.2 && entry.1.size() == SLAB)
-                .count()
-        });
+        let slabs = world(|world| world.memory.iter().filter(|entry| entry.2 && entry.1.size() == SLAB).count());
         assert!(slabs <= 4, "{slabs} slabs kept");
         drop(owner);
         end(&depot);
@@ -258,26 +230,21 @@ fn two_adopt_while_swept() {
 /// A foreign cell may be used again where it is, before it goes home.
 #[test]
 fn foreign_cells_are_used_on_their_way() {
-    model(
-        "cell_home::foreign_cells_are_used_on_their_way",
-        Some(6),
-        5,
-        || {
-            let depot = begin();
-            let owner = Cache::new(&depot);
-            let cell = take(&owner);
-            let store = depot.clone();
-            let thread = thread::spawn(move || {
-                let cache = Cache::new(&store);
-                put(&cache, cell);
-                turn(&cache, 2);
-            });
-            turn(&owner, 3);
-            thread.join().unwrap();
-            drop(owner);
-            end(&depot);
-        },
-    );
+    model("cell_home::foreign_cells_are_used_on_their_way", Some(6), 5, || {
+        let depot = begin();
+        let owner = Cache::new(&depot);
+        let cell = take(&owner);
+        let store = depot.clone();
+        let thread = thread::spawn(move || {
+            let cache = Cache::new(&store);
+            put(&cache, cell);
+            turn(&cache, 2);
+        });
+        turn(&owner, 3);
+        thread.join().unwrap();
+        drop(owner);
+        end(&depot);
+    });
 }
 
 #[test]
@@ -298,9 +265,6 @@ fn teeth() {
         ("settle_while_returned", "cell-slab-early"),
         ("exit_while_returned", "cell-slab-early"),
         ("exit_while_returned", "cell-home-early"),
-        (
-            "foreign_cells_are_used_on_their_way",
-            "cell-exit-keeps-foreign",
-        ),
+        ("foreign_cells_are_used_on_their_way", "cell-exit-keeps-foreign"),
     ]);
 }

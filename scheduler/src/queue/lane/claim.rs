@@ -22,7 +22,13 @@ impl<S, const BLOCK: usize> Lane<S, BLOCK> {
     ///
     /// Any thread. Lock-free: a failed round means that somebody else claimed, or that the owner cut the lane.
     #[inline]
-    pub fn claim(&self, _pin: &Pin, max: u64, take: impl FnMut(*mut S)) -> Claim {
+    pub fn claim(&self, pin: &Pin, max: u64, mut take: impl FnMut(*mut S)) -> Claim {
+        self.claim_counted(pin, max, |slot, _| take(slot))
+    }
+
+    /// [`Lane::claim`] that also tells `take` how many tasks of this claim are still to come.
+    #[inline]
+    pub fn claim_counted(&self, _pin: &Pin, max: u64, take: impl FnMut(*mut S, u64)) -> Claim {
         loop {
             // Head first: a stale head only makes the exchange fail, a stale tail would hide tasks.
             let head = Head::from_bits(self.head.0.load(ord("L3", Acquire)));
@@ -55,17 +61,19 @@ impl<S, const BLOCK: usize> Lane<S, BLOCK> {
     /// # Safety
     /// 1. The caller has claimed these positions, all of one block, and calls this once.
     #[inline(always)]
-    unsafe fn hand_out(&self, position: u64, count: u64, mut take: impl FnMut(*mut S)) {
+    unsafe fn hand_out(&self, position: u64, count: u64, mut take: impl FnMut(*mut S, u64)) {
         let number = position / BLOCK as u64;
         // SAFETY: registered until all of its slots are counted, and ours are not.
         let block = unsafe { self.directories.find(number) };
         let start = (position % BLOCK as u64) as usize;
+        let mut after = count;
         for index in start..start + count as usize {
+            after -= 1;
             // SAFETY: inside of the block.
             let slot = unsafe { Block::slot(block, index) };
             // SAFETY: the block stays while our slots are uncounted.
             let slot = unsafe { &*slot };
-            slot.with(|storage| take(storage.cast()));
+            slot.with(|storage| take(storage.cast(), after));
         }
         if count < BLOCK as u64 {
             // SAFETY: as above.
@@ -108,6 +116,15 @@ impl<S, const BLOCK: usize> Lane<S, BLOCK> {
     #[inline]
     pub fn is_drained(&self) -> bool {
         self.backlog() == 0
+    }
+
+    /// Whether the owner has withdrawn something: what is pushed here from then on can never be claimed, so such a lane
+    /// must not be handed to an owner who may still submit.
+    ///
+    /// Any thread that keeps the lane alive.
+    pub fn is_cut(&self) -> bool {
+        // Relaxed: true for good, and whoever takes over the lane is ordered behind its last owner.
+        Head::from_bits(self.head.0.load(Relaxed)).is_cut()
     }
 
     /// Frees spare blocks down to a handful. Any thread that keeps the lane alive; meant for the last one to park.

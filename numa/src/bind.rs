@@ -45,14 +45,19 @@ pub fn bind_current_thread(cpus: &CpuSet) -> io::Result<()> {
 /// # Errors
 /// The kernel's, errno kept. In practice only a sandbox that forbids the call.
 pub fn current_affinity() -> io::Result<CpuSet> {
+    read_mask(sys::get_affinity)
+}
+
+/// Offers `kernel` a larger buffer as long as it finds it too small.
+fn read_mask(kernel: impl Fn(&mut [u64]) -> io::Result<usize>) -> io::Result<CpuSet> {
     let mut words = vec![0; FIRST_TRY];
     loop {
-        match sys::get_affinity(&mut words) {
+        match kernel(&mut words) {
             Ok(bytes) => {
                 words.truncate(bytes.div_ceil(size_of::<u64>()));
                 return Ok(CpuSet::from_words(words));
             }
-            // Too small for this kernel. A mask of twice our own limit would mean more CPUs than any kernel can have.
+            // A mask of twice our own limit would mean more CPUs than any kernel can have.
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) && words.len() <= CpuId::LIMIT as usize / 64 => {
                 words = vec![0; words.len() * 2];
             }
@@ -84,4 +89,37 @@ pub fn current_node() -> io::Result<NodeId> {
 
 fn beyond_limit() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, "the kernel names an id beyond this crate's limit")
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// A kernel with this many possible CPUs, the last one allowed: what such a kernel answers, byte for byte.
+    fn kernel(possible: usize) -> impl Fn(&mut [u64]) -> io::Result<usize> {
+        move |words| {
+            let needed = possible.div_ceil(64);
+            if words.len() < needed {
+                return Err(io::Error::from_raw_os_error(libc::EINVAL));
+            }
+            words[(possible - 1) / 64] = 1 << ((possible - 1) % 64);
+            Ok(needed * 8)
+        }
+    }
+
+    #[test]
+    fn the_mask_of_a_kernel_of_any_size() {
+        for possible in [1, 64, 1024, 1025, 1100, 8192] {
+            let mask = read_mask(kernel(possible)).unwrap();
+            assert_eq!(mask, CpuSet::single(CpuId::new(possible as u32 - 1)));
+        }
+    }
+
+    #[test]
+    fn a_kernel_that_is_never_content() {
+        let error = read_mask(kernel(usize::MAX)).unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(libc::EINVAL));
+        let denied = |_: &mut [u64]| Err(io::Error::from_raw_os_error(libc::EPERM));
+        assert_eq!(read_mask(denied).unwrap_err().raw_os_error(), Some(libc::EPERM));
+    }
 }

@@ -66,13 +66,16 @@ pub(crate) fn spread(topology: &Topology, cpus: &CpuSet) -> Vec<Candidate> {
 /// within a node cores before siblings, cache by cache.
 pub(crate) fn pack(topology: &Topology, cpus: &CpuSet) -> Vec<Candidate> {
     let mut line = candidates(topology, cpus);
-    let nodes: BTreeSet<usize> = line.iter().map(|candidate| topology.cpus()[candidate.cpu].node).collect();
-    let Some(&first) = nodes.first() else {
+    let Some(first) = line.iter().map(|candidate| topology.cpus()[candidate.cpu].node).min() else {
         return line;
     };
+    let mut turn = vec![0; topology.nodes().len()];
+    for (place, node) in topology.nodes_from(first).into_iter().enumerate() {
+        turn[node] = place;
+    }
     line.sort_by_key(|candidate| {
         let Cpu { node, llc, core, .. } = topology.cpus()[candidate.cpu];
-        (topology.nearness(first, node), candidate.rank, llc, core)
+        (turn[node], candidate.rank, llc, core)
     });
     line
 }

@@ -147,23 +147,28 @@ impl Topology {
     /// ```
     #[must_use]
     pub fn nearest_memory(&self, node: usize) -> usize {
-        let usable = |index: usize| self.nodes[index].has_memory() && self.may_allocate_on(self.nodes[index].id);
-        if usable(node) {
-            return node;
-        }
-        (0..self.nodes.len())
-            .filter(|&other| usable(other))
-            .min_by_key(|&other| self.nearness(node, other))
-            .unwrap_or(node)
+        let usable = |&index: &usize| self.nodes[index].has_memory() && self.may_allocate_on(self.nodes[index].id);
+        self.nodes_from(node).into_iter().find(usable).unwrap_or(node)
+    }
+
+    /// All nodes (indices) as seen from `node`: itself, then by distance, unknown distances last, ties by index.
+    ///
+    /// ```
+    /// let host = numa::Topology::from_spec("4*node; dist 10 30 20 -/30 10 30 30/20 30 10 30/30 30 30 10").unwrap();
+    /// assert_eq!(host.nodes_from(0), [0, 2, 1, 3]);
+    /// ```
+    ///
+    /// # Panics
+    /// When `node` is not an index into [`Topology::nodes`].
+    #[must_use]
+    pub fn nodes_from(&self, node: usize) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..self.nodes.len()).collect();
+        order.sort_by_key(|&other| (other != node, self.distance(node, other).unwrap_or(u32::MAX), other));
+        order
     }
 
     fn may_allocate_on(&self, id: NodeId) -> bool {
         self.mems_allowed().is_none_or(|mems| mems.contains(&id))
-    }
-
-    /// A key that sorts nodes as seen from `from`: itself, then by distance, unknown distances last, ties by index.
-    pub(crate) fn nearness(&self, from: usize, to: usize) -> (bool, u32, usize) {
-        (from != to, self.distance(from, to).unwrap_or(u32::MAX), to)
     }
 
     /// Distance from node `a` to node `b` (indices) in the firmware's unit, 10 being local. `None` when unknown:

@@ -88,7 +88,7 @@ fn the_drawing_shows_every_part() {
         "no node    7",
         "memory on  nodes 0",
         "quota      2.500 CPUs",
-        "workers    3 = the lesser of 9 allowed CPUs and the quota rounded up, 3",
+        "workers    3 = the lesser of 9 CPUs allowed and the quota rounded up, 3",
         "node 0       1.0 GiB  CPUs 0-1,3,8-11",
         "  L3 3,11 (shared with 4,12)",
         "[0:w0 8] [1 9]",

@@ -44,10 +44,14 @@ fn line(out: &mut String, text: std::fmt::Arguments<'_>) {
 }
 
 fn summary(topology: &Topology, seats: &[Seat], by_default: bool, out: &mut String) {
-    let (nodes, cpus) = (topology.nodes().len(), topology.cpus().len());
-    let (cores, llcs) = (topology.cores().len(), topology.llcs().len());
+    let counts = [
+        count(topology.nodes().len(), "node"),
+        count(topology.llcs().len(), "cache group"),
+        count(topology.cores().len(), "core"),
+        count(topology.cpus().len(), "CPU"),
+    ];
     line(out, format_args!("source     {}", source(topology)));
-    line(out, format_args!("host       {nodes} nodes, {llcs} cache groups, {cores} cores, {cpus} CPUs"));
+    line(out, format_args!("host       {}", counts.join(", ")));
     line(out, format_args!("online     {}", topology.online()));
     line(out, format_args!("offline    {}", or_none(topology.offline())));
     line(out, format_args!("allowed    {}", topology.allowed()));
@@ -68,6 +72,10 @@ fn summary(topology: &Topology, seats: &[Seat], by_default: bool, out: &mut Stri
     line(out, format_args!("workers    {} = {reason}", seats.len()));
 }
 
+fn count(number: usize, what: &str) -> String {
+    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
+}
+
 fn or_none(cpus: &CpuSet) -> String {
     if cpus.is_empty() { "none".to_owned() } else { cpus.to_string() }
 }
@@ -80,12 +88,12 @@ fn quota(topology: &Topology) -> String {
 }
 
 fn default_reason(topology: &Topology) -> String {
-    let allowed = topology.allowed().len();
+    let allowed = count(topology.allowed().len(), "CPU");
     match topology.quota_millicpus() {
         Some(milli) => {
-            format!("the lesser of {allowed} allowed CPUs and the quota rounded up, {}", milli.div_ceil(1000))
+            format!("the lesser of {allowed} allowed and the quota rounded up, {}", milli.div_ceil(1000))
         }
-        None => format!("{allowed} allowed CPUs, no quota"),
+        None => format!("{allowed} allowed, no quota"),
     }
 }
 

@@ -114,23 +114,30 @@ impl TopologySource for Sysfs {
     }
 }
 
-/// The affinity mask of the calling thread, when this is its host. Stands in for the online list where there is none.
+/// The affinity mask of the calling thread, when this is its host. The kernel keeps only online CPUs in it, so it
+/// corrects a list that is missing or that a container made up.
 fn own_mask(facts: &mut Facts) -> Option<CpuSet> {
     if !facts.live {
         return None;
     }
     match bind::current_affinity() {
         Ok(mask) => {
-            if facts.online.is_empty() && !mask.is_empty() {
-                facts.note(CPUS, "names no CPU; the affinity mask is taken for the online CPUs");
-                facts.online = mask.clone();
-            }
+            correct_by_mask(facts, &mask);
             Some(mask)
         }
         Err(error) => {
             facts.note("affinity", format!("sched_getaffinity: {error}"));
             None
         }
+    }
+}
+
+fn correct_by_mask(facts: &mut Facts, mask: &CpuSet) {
+    let unlisted = mask.difference(&facts.online);
+    if !unlisted.is_empty() {
+        facts.note("online", format!("CPUs {unlisted} are in the affinity mask and not listed; they are online"));
+        facts.online = facts.online.union(mask);
+        facts.offline = facts.offline.difference(mask);
     }
 }
 
@@ -326,4 +333,22 @@ fn complain(facts: &mut Facts) {
         })
         .collect();
     facts.notes.extend(notes);
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// Some containers show a list of CPUs counted from 0 while the process runs on others.
+    #[test]
+    fn cpus_of_the_mask_are_online_whatever_the_list_says() {
+        let mut facts = Facts::new(Source::Sysfs);
+        facts.online = CpuSet::first_n(2);
+        facts.offline = CpuSet::single(CpuId::new(7));
+        correct_by_mask(&mut facts, &CpuSet::from_list(b"1,7").unwrap_or_default());
+        assert_eq!((facts.online.to_string(), facts.offline.to_string()), ("0-1,7".to_owned(), String::new()));
+        assert_eq!(facts.notes.len(), 1);
+        correct_by_mask(&mut facts, &CpuSet::first_n(1));
+        assert_eq!(facts.notes.len(), 1);
+    }
 }

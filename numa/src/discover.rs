@@ -21,10 +21,7 @@ impl Topology {
     /// ```
     #[must_use]
     pub fn discover() -> Topology {
-        match Topology::from_root(Path::new("/")) {
-            Ok(topology) => topology,
-            Err(error) => assemble(Uniform::of_this_process(&error).into_facts()),
-        }
+        or_uniform(Topology::from_root(Path::new("/")))
     }
 
     /// Reads the `/sys` and `/proc` below `root`. With `/` it is this host; with anything else, masks and quotas
@@ -65,5 +62,28 @@ impl Topology {
     #[must_use]
     pub fn uniform(cpus: usize) -> Topology {
         assemble(Uniform::new(cpus).into_facts())
+    }
+}
+
+/// The last resort: whatever the calling thread may run on, as one node.
+fn or_uniform(host: Result<Topology, DiscoverError>) -> Topology {
+    host.unwrap_or_else(|error| assemble(Uniform::of_this_process(&error).into_facts()))
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::facts::Source;
+
+    #[test]
+    fn without_sys_this_host_is_one_node_and_says_why() {
+        let host = or_uniform(Err(DiscoverError::NoCpu { root: "/".into() }));
+        assert_eq!((host.source(), host.is_live(), host.nodes().len()), (Source::Uniform, true, 1));
+        assert_eq!(
+            host.notes()[0].to_string(),
+            "source: /sys/devices/system/cpu names no CPU; one uniform node is assumed"
+        );
+        let mask = crate::current_affinity().unwrap_or_default();
+        assert_eq!((host.online(), host.allowed(), host.default_workers()), (&mask, &mask, mask.len()));
     }
 }

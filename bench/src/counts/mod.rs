@@ -24,6 +24,9 @@ pub(crate) fn child(options: &CountChild) -> Result<ExitCode, String> {
 /// A child that takes longer is stopped: under the instruction counter everything is some fifty times slower.
 const LIMIT: Duration = Duration::from_secs(600);
 
+/// The kinds of system calls a pool may count.
+const CALLS: [&str; 3] = ["wakes", "parks", "membarriers"];
+
 /// A way through the pool.
 #[derive(Debug)]
 pub(crate) struct Path {
@@ -122,6 +125,12 @@ impl Row {
     }
 }
 
+struct Profiled {
+    instructions: f64,
+    locked: f64,
+    said: Value,
+}
+
 /// The programs that count.
 struct Tools {
     valgrind: Result<PathBuf, String>,
@@ -159,8 +168,8 @@ impl Tools {
         Ok(start.chain(options.into_iter().flatten()).chain(numbers.into_iter().flatten()).collect())
     }
 
-    /// Instructions and locked instructions of one run.
-    fn profile(&self, line: &Line, tasks: u64, listings: &mut objdump::Listings<'_>) -> Result<[u64; 2], String> {
+    /// Instructions and locked instructions of one run, and what the run said about itself.
+    fn profile(&self, line: &Line, tasks: u64, listings: &mut objdump::Listings<'_>) -> Result<Profiled, String> {
         let valgrind = self.valgrind.as_ref().map_err(Clone::clone)?;
         let out = self.folder.join(format!("callgrind.{}.out", std::process::id()));
         let mut command = Command::new(valgrind);
@@ -172,12 +181,12 @@ impl Tools {
             "--fair-sched=try",
         ]);
         command.arg(format!("--callgrind-out-file={}", out.display())).args(self.command(line, tasks)?);
-        run(command)?;
+        let said = run(command)?;
         let text = std::fs::read_to_string(&out).map_err(|e| format!("{}: {e}", out.display()))?;
         // Left behind it would only take up room.
         let _ = std::fs::remove_file(&out);
-        let profile = callgrind::Profile::parse(&text, "counts::child::settle")?;
-        Ok([profile.total, listings.locks(&profile)?])
+        let profile = callgrind::Profile::parse(&text, "settle_slots")?;
+        Ok(Profiled { instructions: profile.total as f64, locked: listings.locks(&profile)? as f64, said })
     }
 
     fn native(&self, line: &Line, tasks: u64) -> Result<Value, String> {
@@ -208,9 +217,19 @@ impl Tools {
         self.objdump.as_ref().map_err(Clone::clone)?;
         let [small, large] = line.sizes;
         let (a, b) = (self.profile(line, small, listings)?, self.profile(line, large, listings)?);
-        let per_task = |i: usize| slope(a[i] as f64, b[i] as f64, line.tasks(small), line.tasks(large));
-        out.instructions = Some(per_task(0));
-        out.locked = Some(per_task(1));
+        let per_task = |a: f64, b: f64| slope(a, b, line.tasks(small), line.tasks(large));
+        out.instructions = Some(per_task(a.instructions, b.instructions));
+        out.locked = Some(per_task(a.locked, b.locked));
+        // Where one thread runs at a time the backlog really stands, so these replace what a run at full speed said: there a neighbour
+        // that keeps the submitter from its CPU empties the queue.
+        let said = |name: &str| Some(per_task(a.said[name].as_f64()?, b.said[name].as_f64()?));
+        out.allocations = said("allocations").or(out.allocations);
+        let calls =
+            CALLS.map(|name| Some(per_task(a.said["syscalls"][name].as_f64()?, b.said["syscalls"][name].as_f64()?)));
+        if let [Some(wakes), Some(parks), Some(membarriers)] = calls {
+            out.calls = Some([wakes, parks, membarriers]);
+            out.syscalls = Some(wakes + parks + membarriers);
+        }
         Ok(())
     }
 
@@ -229,7 +248,7 @@ impl Tools {
         if calls.is_null() {
             out.why.push(("syscalls", "this pool does not count its own system calls".into()));
         } else {
-            let calls = ["wakes", "parks", "membarriers"].map(|name| per_task(&calls[name]).unwrap_or(f64::NAN));
+            let calls = CALLS.map(|name| per_task(&calls[name]).unwrap_or(f64::NAN));
             out.syscalls = Some(calls.iter().sum());
             out.calls = Some(calls);
         }

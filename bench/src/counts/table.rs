@@ -3,6 +3,8 @@ use super::Row;
 use crate::gate::Gate;
 use serde_json::{Value, json};
 
+/// Two runs may differ by a sleep or two at their ends: less than this per task is none.
+const NONE: f64 = 5e-4;
 /// How much a figure that has to be flat may differ between depths and numbers of workers.
 const FLAT: f64 = 0.02;
 
@@ -18,8 +20,7 @@ pub(super) fn head(host: &Value, gate: &Gate, tiny: bool) {
 }
 
 fn number(n: Option<f64>, digits: usize) -> String {
-    // A slope over two noisy runs can come out below nothing.
-    n.map_or_else(|| "-".into(), |n| format!("{:.digits$}", if n.abs() < 5e-7 { 0.0 } else { n }))
+    n.map_or_else(|| "-".into(), |n| format!("{:.digits$}", if n.abs() < NONE / 10.0 { 0.0 } else { n }))
 }
 
 /// One line of the table, with a heading where a new path begins.
@@ -40,7 +41,7 @@ pub(super) fn row(before: Option<&Row>, row: &Row) {
             "switches"
         );
     }
-    let calls = c.calls.map_or_else(String::new, |[w, p, m]| format!("({w:.5} + {p:.5} + {m:.5})"));
+    let calls = c.calls.map_or_else(String::new, |[w, p, m]| [w, p, m].map(|n| number(Some(n), 4)).join(" + "));
     println!(
         "  {:<15} {:>7} {:>9} {:>12} {:>8} {:>11} {:>9}  {:<29} {:>9}",
         line.arm,
@@ -69,9 +70,8 @@ struct Verdict {
 
 impl Verdict {
     fn at_most(path: &str, what: &str, budget: f64, measured: Option<f64>) -> Verdict {
-        let shown = measured.map_or_else(|| "not taken".into(), |m| format!("{m:.4}"));
-        // Two noisy sizes leave a rest where there is nothing: a hundred-thousandth per task is none.
-        let met = measured.map(|m| m <= budget + 1e-5);
+        let shown = measured.map_or_else(|| "not taken".into(), |m| number(Some(m), 4));
+        let met = measured.map(|m| if budget == 0.0 { m < NONE } else { m <= budget });
         Verdict { path: path.into(), budget: format!("{what} <= {budget}"), measured: shown, met }
     }
 }

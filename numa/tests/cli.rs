@@ -1,5 +1,5 @@
-#![cfg(not(loom))]
 //! The command: what it prints and how it refuses.
+#![cfg(not(loom))]
 
 mod common;
 

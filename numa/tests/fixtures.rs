@@ -1,6 +1,6 @@
-#![cfg(not(loom))]
 //! Trees of real hosts, from the folder in `NUMA_FIXTURES`: archives `NAME.tar.bz2`, each with `sys/` and `proc/`
 //! of a host at its top or one folder below.
+#![cfg(not(loom))]
 
 mod common;
 

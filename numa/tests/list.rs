@@ -1,5 +1,5 @@
-#![cfg(not(loom))]
 //! Lists and hexadecimal maps of CPUs: what is read, what is refused and where.
+#![cfg(not(loom))]
 
 mod common;
 

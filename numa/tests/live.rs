@@ -1,5 +1,5 @@
-#![cfg(not(loom))]
 //! This host: discovery, and binding threads of our own.
+#![cfg(not(loom))]
 
 mod common;
 

@@ -1,5 +1,5 @@
-#![cfg(not(loom))]
 //! Which worker goes where: examples to read, errors by name, and properties over random hosts.
+#![cfg(not(loom))]
 
 mod common;
 

@@ -1,5 +1,5 @@
-#![cfg(not(loom))]
 //! What control groups allow: the least of all ancestors, in both versions, wherever they are mounted.
+#![cfg(not(loom))]
 
 mod common;
 

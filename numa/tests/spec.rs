@@ -1,5 +1,5 @@
-#![cfg(not(loom))]
 //! The spec grammar: each statement and field, and where mistakes are pointed at.
+#![cfg(not(loom))]
 
 mod common;
 

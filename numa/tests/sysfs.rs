@@ -1,5 +1,5 @@
-#![cfg(not(loom))]
 //! Trees as machines show them, and trees as no machine should.
+#![cfg(not(loom))]
 
 mod common;
 

@@ -4,7 +4,7 @@ use crate::config::{SPIN_US, STACK_MIN, STACK_SIZE, WORKERS_MAX};
 use crate::error::BuildError;
 use crate::pool;
 use crate::scheduler::Scheduler;
-use crate::worker::Hooks;
+use crate::worker::{Hooks, Tuning};
 use numa::{Pin, Placement, Topology};
 use std::any::Any;
 use std::fmt;
@@ -50,6 +50,7 @@ pub struct Builder {
     pub(crate) stack_size: usize,
     pub(crate) name: Name,
     pub(crate) hooks: Hooks,
+    pub(crate) tuning: Tuning,
 }
 
 impl Default for Builder {
@@ -65,6 +66,7 @@ impl Default for Builder {
             stack_size: STACK_SIZE,
             name: Box::new(|index| format!("scheduler-{index}")),
             hooks: Hooks { panicked: None, started: None, stopped: None },
+            tuning: Tuning::default(),
         }
     }
 }
@@ -143,6 +145,13 @@ impl Builder {
     /// A panic of the handler is caught.
     pub fn panic_handler(mut self, handler: impl Fn(&(dyn Any + Send)) + Send + Sync + 'static) -> Self {
         self.hooks.panicked = Some(Box::new(handler));
+        self
+    }
+
+    /// For measurements and tests: what the policy believes instead of what it sees.
+    #[doc(hidden)]
+    pub fn tuning(mut self, tuning: Tuning) -> Self {
+        self.tuning = tuning;
         self
     }
 

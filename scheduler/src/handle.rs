@@ -104,7 +104,7 @@ impl Handle {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        let mark = current().map_or_else(Mark::default, Context::mark);
+        let mark = current().map_or(Mark::NONE, Context::mark);
         let (runnable, output) = task(f);
         // SAFETY: the task owns what it uses.
         match unsafe { submit(&self.shared, runnable, OnFull::Wait) } {

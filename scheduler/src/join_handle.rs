@@ -16,7 +16,8 @@ use std::time::Duration;
 pub enum Help {
     /// Any task.
     Any,
-    /// Only tasks that this worker has queued itself since it spawned the awaited one, that one included. For waits inside of a lock or of
+    /// Only tasks that this worker has queued itself since it spawned the awaited one, that one included; none if it
+    /// was spawned elsewhere. For waits inside of a lock or of
     /// another non-reentrant place that tasks of other origin may want, too. What the awaited task needs must then be
     /// among them, or run elsewhere: on a scheduler with one worker anything else waits for ever.
     Own,

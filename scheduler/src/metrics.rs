@@ -55,7 +55,7 @@ pub struct WorkerMetrics {
     pub cpu: Option<u32>,
     /// It is bound as its seat says.
     pub bound: bool,
-    /// Tasks run.
+    /// Tasks run or, by an aborting shutdown, dropped.
     pub tasks: u64,
     /// Detached tasks that panicked.
     pub panics: u64,
@@ -80,13 +80,14 @@ pub struct WorkerMetrics {
 impl Metrics {
     pub(crate) fn of(shared: &Shared) -> Self {
         let workers: Vec<_> = (0..shared.workers.len()).map(|index| WorkerMetrics::of(shared, index)).collect();
-        let sum = |field: fn(&WorkerMetrics) -> u64| workers.iter().map(field).sum();
+        let sum = |field: fn(&WorkerMetrics) -> u64| workers.iter().map(field).sum::<u64>();
         let scanner = shared.lanes.scanner();
+        let dropped = shared.dropped.load(Relaxed);
         Metrics {
             queued: shared.queued(&scanner.pin()),
-            tasks: sum(|w| w.tasks),
+            tasks: sum(|w| w.tasks).saturating_sub(dropped),
             panics: sum(|w| w.panics),
-            dropped: shared.dropped.load(Relaxed),
+            dropped,
             steals: sum(|w| w.steals),
             stolen: sum(|w| w.stolen),
             rescues: sum(|w| w.rescues),

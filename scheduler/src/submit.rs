@@ -126,22 +126,23 @@ pub(crate) enum OnFull {
 /// If it is accepted, the task must be run or dropped before anything `f` borrows ends.
 #[inline(always)]
 pub(crate) unsafe fn submit<F: Job>(shared: &Arc<Shared>, f: F, full: OnFull) -> Result<(), SubmitError<F>> {
-    LAST.with(|last| {
-        if last.scheduler.get() != shared.id {
-            // SAFETY: the caller's promise.
-            return unsafe { submit_elsewhere(shared, f, full) };
-        }
-        // SAFETY: cleared before the context ends.
-        if let Some(worker) = unsafe { last.worker.get().as_ref() } {
-            // SAFETY: the caller's promise.
-            unsafe { worker.submit(f) };
-            return Ok(());
-        }
-        // SAFETY: this thread's lane for this scheduler; cleared before it is given up.
-        let entry = unsafe { &*last.entry.get() };
-        // SAFETY: this thread is the producer; the rest is the caller's promise.
-        unsafe { on_lane(shared, entry, f, full) }
-    })
+    // Only the address leaves the closure, so that the task is not moved through it.
+    // SAFETY: a thread-local without a destructor lives as long as the thread.
+    let last = unsafe { &*LAST.with(std::ptr::from_ref) };
+    if last.scheduler.get() != shared.id {
+        // SAFETY: the caller's promise.
+        return unsafe { submit_elsewhere(shared, f, full) };
+    }
+    // SAFETY: cleared before the context ends.
+    if let Some(worker) = unsafe { last.worker.get().as_ref() } {
+        // SAFETY: the caller's promise.
+        unsafe { worker.submit(f) };
+        return Ok(());
+    }
+    // SAFETY: this thread's lane for this scheduler; cleared before it is given up.
+    let entry = unsafe { &*last.entry.get() };
+    // SAFETY: this thread is the producer; the rest is the caller's promise.
+    unsafe { on_lane(shared, entry, f, full) }
 }
 
 /// The scheduler is not the one this thread used last.
@@ -341,22 +342,80 @@ fn is_worker_of(shared: &Shared) -> bool {
     current().is_some_and(|context| context.shared.id == shared.id)
 }
 
-/// Publishes what a batch has committed, also when the iterator panics.
-struct Publisher<'a> {
+/// A batch on its way: tasks committed and not published yet. Published when it is dropped, also by a panic of the iterator.
+struct Batch<'a, J: Job> {
     shared: &'a Shared,
     entry: &'a Entry,
+    /// Position of the first task that is not settled.
+    from: u64,
+    accepted: usize,
+    _tasks: PhantomData<fn() -> J>,
 }
 
-impl Drop for Publisher<'_> {
-    fn drop(&mut self) {
-        // SAFETY: made by the producer of the lane.
+impl<'a, J: Job> Batch<'a, J> {
+    /// # Safety
+    /// The caller is the lane's producer for as long as the batch lives, and writes tasks of type `J` while nobody else
+    /// moves the position.
+    unsafe fn new(shared: &'a Shared, entry: &'a Entry) -> Self {
+        let mut batch = Batch { shared, entry, from: 0, accepted: 0, _tasks: PhantomData };
+        batch.from = batch.position();
+        batch
+    }
+
+    fn position(&self) -> u64 {
+        // SAFETY: the producer.
+        unsafe { self.entry.lane.position() }
+    }
+
+    /// Commits a task. `Err`: no credit.
+    fn push(&mut self, task: J) -> Result<(), J> {
+        // SAFETY: the producer.
+        let Some(slot) = (unsafe { self.entry.lane.reserve() }) else { return Err(task) };
+        // SAFETY: an empty slot of ours; the tasks own what they use.
+        unsafe { RawTask::write(slot, task) };
+        // SAFETY: reserved and written.
+        unsafe { self.entry.lane.commit() };
+        Ok(())
+    }
+
+    /// The iterator has submitted by itself since `expected`, which has published (and so accepted) what was there before.
+    fn skip_to_own(&mut self, expected: u64) {
+        let now = self.position();
+        if now != expected {
+            self.accepted += (expected - self.from) as usize;
+            self.from = now;
+        }
+    }
+
+    /// Publishes, wakes, and takes back what a closed scheduler will not run. What is not returned is accepted.
+    fn settle(&mut self) -> Vec<J> {
+        // SAFETY: the producer.
         unsafe { self.entry.lane.publish() };
         light();
         // SAFETY: points into the scheduler that is borrowed.
         let word = unsafe { &*self.entry.word };
-        let state = word.load();
-        if state.attention() && settle(word, state).look() {
+        let state = settle(word, word.load());
+        let end = self.position();
+        let mut first = end;
+        if refuses(self.shared) {
+            // SAFETY: the producer; everything committed is published.
+            first = unsafe { self.entry.lane.withdraw(self.from) };
+        } else if state.look() {
             self.shared.notify(self.entry.shard);
+        }
+        self.accepted += (first - self.from) as usize;
+        self.from = first;
+        // SAFETY: withdrawn, nothing reserved since.
+        let slots = (first..end).map(|at| unsafe { self.entry.lane.slot_at(at) });
+        // SAFETY: all tasks from `from` on were written as `J`.
+        slots.map(|slot| unsafe { RawTask::take_back(slot) }).collect()
+    }
+}
+
+impl<J: Job> Drop for Batch<'_, J> {
+    fn drop(&mut self) {
+        if self.position() != self.from {
+            drop(self.settle());
         }
     }
 }
@@ -370,64 +429,37 @@ where
     I: Iterator,
     I::Item: Job,
 {
-    let mut accepted = 0;
     // SAFETY: the producer.
-    let position = || unsafe { entry.lane.position() };
-    let mut from = position();
-    let publisher = Publisher { shared, entry };
-    let cut_short = loop {
-        let expected = position();
+    let mut batch = unsafe { Batch::new(shared, entry) };
+    loop {
+        let expected = batch.position();
         let next = tasks.next();
-        if position() != expected {
-            // The iterator has submitted by itself, which published (and so accepted) what was there before.
-            accepted += (expected - from) as usize;
-            from = position();
-        }
-        let Some(task) = next else { break false };
-        // SAFETY: the producer.
-        let slot = match unsafe { entry.lane.reserve() } {
-            Some(slot) => slot,
+        batch.skip_to_own(expected);
+        let refused = match next {
+            Some(task) if !refuses_early(shared) => batch.push(task).err(),
+            Some(task) => Some(task),
             None => {
-                // SAFETY: the producer.
-                unsafe { entry.lane.publish() };
-                accepted += (position() - from) as usize;
-                // SAFETY: the producer.
-                match unsafe { on_lane(shared, entry, task, OnFull::Wait) } {
-                    Ok(()) => accepted += 1,
-                    Err(error) => {
-                        let mut task = None;
-                        let reason = error.map(|f| task = Some(f));
-                        return Err(BatchError { accepted, reason, returned: task.into_iter().collect(), rest: tasks });
-                    }
-                }
-                from = position();
-                continue;
+                let returned = batch.settle();
+                let (accepted, reason) = (batch.accepted, shared.refusal(()));
+                let all = returned.is_empty();
+                return if all { Ok(accepted) } else { Err(BatchError { accepted, reason, returned, rest: tasks }) };
             }
         };
-        // SAFETY: an empty slot of ours; the tasks own what they use.
-        unsafe { RawTask::write(slot, task) };
-        // SAFETY: reserved and written.
-        unsafe { entry.lane.commit() };
-        if refuses_early(shared) {
-            break true;
+        let Some(task) = refused else { continue };
+        let mut returned = batch.settle();
+        // SAFETY: the producer; the task owns what it uses.
+        let alone = if returned.is_empty() {
+            unsafe { on_lane(shared, entry, task, OnFull::Wait) }
+        } else {
+            Err(shared.refusal(task))
+        };
+        if let Err(error) = alone {
+            let reason = error.map(|task| returned.push(task));
+            return Err(BatchError { accepted: batch.accepted, reason, returned, rest: tasks });
         }
-    };
-    drop(publisher);
-    let end = position();
-    if !refuses(shared) {
-        return Ok(accepted + (end - from) as usize);
+        batch.accepted += 1;
+        batch.from = batch.position();
     }
-    // SAFETY: the producer; everything committed is published.
-    let first = unsafe { entry.lane.withdraw(from) };
-    // SAFETY: withdrawn, nothing reserved since.
-    let slots = (first..end).map(|at| unsafe { entry.lane.slot_at(at) });
-    // SAFETY: all tasks from `from` on were written with this type.
-    let returned: Vec<I::Item> = slots.map(|slot| unsafe { RawTask::take_back(slot) }).collect();
-    accepted += (first - from) as usize;
-    if returned.is_empty() && !cut_short {
-        return Ok(accepted);
-    }
-    Err(BatchError { accepted, reason: shared.refusal(()), returned, rest: tasks })
 }
 
 /// A cheap look: there is no point in filling a lane that will be withdrawn.

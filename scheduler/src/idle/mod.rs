@@ -12,9 +12,11 @@ const SIBLINGS: u64 = 1 << 25;
 const SEARCHER: u64 = 1 << 26;
 const FAST: u64 = 1 << 34;
 const COUNT: u64 = 0xff;
+const LOOK: u64 = 1 << 60;
 const FENCED: u64 = 1 << 61;
 const HUNGRY: u64 = 1 << 62;
-const LOOK: u64 = 1 << 63;
+/// Any of the three above; the sign, so that a poll is one comparison with memory.
+const ATTENTION: u64 = 1 << 63;
 
 /// One reading of a shard's idle word.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -24,7 +26,7 @@ impl State {
     /// Anything that a submitter or an owner must attend to: a wake, a hungry thief, or the fence mode.
     #[inline(always)]
     pub fn attention(self) -> bool {
-        self.0 >> 61 != 0
+        (self.0 as i64) < 0
     }
     /// Nobody of this shard searches or is fast, and somebody could be woken (here, or perhaps in another shard).
     #[inline(always)]
@@ -59,12 +61,15 @@ impl State {
 
     /// Sets the bits that follow from the others.
     fn derive(self) -> State {
-        let mut bits = self.0 & !LOOK;
+        let mut bits = self.0 & !(LOOK | ATTENTION);
         if self.searching() == 0 {
             bits &= !HUNGRY;
             if self.fast() == 0 && bits & (IDLE | SIBLINGS) != 0 {
                 bits |= LOOK;
             }
+        }
+        if bits & (LOOK | FENCED | HUNGRY) != 0 {
+            bits |= ATTENTION;
         }
         State(bits)
     }

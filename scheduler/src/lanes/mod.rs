@@ -83,7 +83,8 @@ impl LaneTable {
             // SAFETY: entries are unlinked under the lock, which we hold.
             let entry = unsafe { &*entry };
             // R2: pairs with R1, so that the producer's half is handed over whole.
-            if entry.word == word && !entry.owned.load(ord("R2", Acquire)) {
+            // A lane that was cut by a closing takes no more tasks.
+            if entry.word == word && !entry.owned.load(ord("R2", Acquire)) && !entry.lane.is_cut() {
                 entry.owned.store(true, Relaxed);
                 return entry;
             }

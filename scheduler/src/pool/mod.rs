@@ -45,6 +45,7 @@ pub(crate) fn start(mut builder: Builder) -> Result<Pool, BuildError> {
         credits,
         spin,
         builder.hooks,
+        builder.tuning,
         topology,
     ));
     let pool = Pool { shared, threads: Mutex::new(Vec::with_capacity(workers)) };
@@ -54,7 +55,7 @@ pub(crate) fn start(mut builder: Builder) -> Result<Pool, BuildError> {
 
 /// Schedulers are told apart by numbers that are never used again; 0 is nobody.
 fn next_id() -> u64 {
-    static NEXT: Mutex<u64> = Mutex::new(1);
+    static NEXT: std::sync::Mutex<u64> = std::sync::Mutex::new(1);
     let mut next = NEXT.lock().unwrap_or_else(|e| e.into_inner());
     *next += 1;
     *next - 1

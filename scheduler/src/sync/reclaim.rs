@@ -58,12 +58,15 @@ mod real {
 mod real {
     use super::super::{Arc, Mutex};
 
-    type Garbage = Vec<Box<dyn FnOnce()>>;
+    /// What is due later. loom threads are coroutines of one OS thread.
+    struct Due(Box<dyn FnOnce()>);
+    // SAFETY: never leaves the one OS thread of a model.
+    unsafe impl Send for Due {}
+    type Garbage = Vec<Due>;
     struct State {
         pinned: usize,
         garbage: Garbage,
     }
-    // loom threads are coroutines of one OS thread, so boxed closures need not be Send.
     /// See the real twin.
     pub struct Reclaimer(Arc<Mutex<State>>);
     /// See the real twin.
@@ -99,7 +102,8 @@ mod real {
         /// See the real twin.
         pub unsafe fn retire<T: 'static>(&self, ptr: *mut T) {
             // SAFETY: from `Box::into_raw` and retired once, by the caller's promise.
-            self.0.lock().unwrap().garbage.push(Box::new(move || drop(unsafe { Box::from_raw(ptr) })));
+            let free = move || drop(unsafe { Box::from_raw(ptr) });
+            self.0.lock().unwrap().garbage.push(Due(Box::new(free)));
         }
     }
 
@@ -109,7 +113,7 @@ mod real {
             state.pinned -= 1;
             let due = if state.pinned == 0 { std::mem::take(&mut state.garbage) } else { Garbage::new() };
             drop(state);
-            due.into_iter().for_each(|free| free());
+            due.into_iter().for_each(|due| (due.0)());
         }
     }
 }

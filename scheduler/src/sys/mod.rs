@@ -27,6 +27,8 @@ pub fn futex_wait(word: &AtomicU32, expected: u32, limit: Option<Duration>) -> b
 /// (EFAULT is ignored): nobody sleeps there then.
 pub fn futex_wake(word: *const u32, count: u32) {
     let op = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
+    // The kernel takes a signed number, and a negative one for 1.
+    let count = count.min(i32::MAX as u32);
     // SAFETY: the kernel uses the address as a key and does not dereference it for a private wake.
     unsafe { libc::syscall(libc::SYS_futex, word, op, count) };
 }

@@ -4,7 +4,7 @@
 //! already borrows some for the one call. What is larger than the largest class comes from the allocator.
 #![expect(unsafe_code, reason = "typed use of raw cells, and the thread's current cells")]
 
-use super::cell::{Cache, Depot};
+use super::cell::{Blank, Cache, Depot};
 use super::raw::RawTask;
 use std::alloc::Layout;
 use std::cell::{Cell, OnceCell};
@@ -63,6 +63,21 @@ impl Cells {
     #[inline(always)]
     pub fn reserve(&self, n: usize) {
         self.small.reserve(n);
+    }
+
+    /// The next `n` cells that [`Cells::take`] would return, the next one last. They stay in the cache.
+    ///
+    /// # Panics
+    /// When there are fewer: see [`Cells::reserve`].
+    #[inline(always)]
+    pub fn peek(&self, n: usize) -> &[Cell<*mut Blank>] {
+        self.small.peek(n)
+    }
+
+    /// Takes the next `n` task cells at once: those that [`Cells::peek`] has shown.
+    #[inline(always)]
+    pub fn take_many(&self, n: usize) {
+        self.small.take_many(n);
     }
 
     /// Between tasks: keeps room for what the next ones give back.

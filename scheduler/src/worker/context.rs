@@ -7,7 +7,7 @@ use crate::config::{BATCH, STACK_RESERVE};
 use crate::idle::{IdleWord, State};
 use crate::lanes::Entry;
 use crate::queue::{forks, local};
-use crate::sync::{Arc, Registration, Relaxed, full_fence, light, ord, ticks_per_us};
+use crate::sync::{AcqRel, Arc, Registration, full_fence, light, ord, ticks_per_us};
 use crate::task::cells::Cells;
 use crate::task::raw::{Header, Job, RawTask};
 use std::cell::Cell;
@@ -28,10 +28,21 @@ pub fn current<'a>() -> Option<&'a Context> {
 }
 
 /// A height of a worker's private stack.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub struct Mark {
+    pub(super) worker: *const Remote,
     pub(super) private: u32,
     pub(super) keeps: u32,
+}
+
+// SAFETY: the pointer is compared, never followed.
+unsafe impl Send for Mark {}
+// SAFETY: see Send.
+unsafe impl Sync for Mark {}
+
+impl Mark {
+    /// Of no worker.
+    pub const NONE: Mark = Mark { worker: null(), private: 0, keeps: 0 };
 }
 
 /// The owner's half of a worker.
@@ -203,23 +214,23 @@ impl Context {
 
     /// What is queued here now: [`Context::help_own`] will not run it.
     pub fn mark(&self) -> Mark {
-        Mark { private: self.ring().private_len(), keeps: self.keeps.get() }
+        Mark { worker: self.me, private: self.ring().private_len(), keeps: self.keeps.get() }
     }
 
     /// Announces a latent fork. False: too many are nested, run it inline.
     #[inline(always)]
     pub fn push_fork(&self, frame: *mut Header) -> bool {
-        let pushed = self.forks().push(frame);
+        if !self.forks().push(frame) {
+            return false;
+        }
         self.poll();
-        pushed
+        true
     }
 
     /// Settles the newest latent fork. True: it is the caller's. False: a thief has it, or had it.
     #[inline(always)]
     pub fn pop_fork(&self) -> bool {
-        self.forks().pop(|| {
-            self.between();
-        })
+        self.forks().pop(|| self.between(self.word()))
     }
 
     // ---- hungry and parked peers -----------------------------------------------------------------------------
@@ -233,22 +244,24 @@ impl Context {
         }
     }
 
-    /// The light side of the barrier, and the poll's load with it.
+    /// The light side of the barrier in the middle of a pop, and the poll with it: what is popped is out of reach already,
+    /// what is left may be given away.
     #[inline(always)]
-    pub(super) fn between(&self) -> State {
+    pub(super) fn between(&self, word: &IdleWord) {
         light();
-        let state = self.word().load();
+        let state = word.load();
         if state.attention() {
-            self.fence_if(state);
+            self.attend_between(state);
         }
-        state
     }
 
     #[cold]
-    fn fence_if(&self, state: State) {
+    #[inline(never)]
+    fn attend_between(&self, state: State) {
         if state.fenced() {
             full_fence("B4");
         }
+        self.attend(state);
     }
 
     /// Somebody is hungry, or parked with nobody looking.
@@ -284,20 +297,14 @@ impl Context {
         ticks.saturating_mul(1000) / self.ticks_per_us
     }
 
-    /// Adds to the tasks of this worker.
-    #[inline(always)]
-    pub(super) fn count_task(&self) {
-        self.me().counters.0.tasks.add(1);
-    }
-
+    /// This worker goes to sleep, or comes back, with a task on its stack.
     pub(super) fn waiting(&self, on: bool) {
         let waiting = &self.shared.waiting.0;
         if on {
-            waiting.fetch_add(1, ord("W1", crate::sync::AcqRel));
+            waiting.fetch_add(1, ord("W1", AcqRel));
         } else {
-            waiting.fetch_sub(1, ord("W1", crate::sync::AcqRel));
+            waiting.fetch_sub(1, ord("W1", AcqRel));
         }
-        let _ = Relaxed;
     }
 }
 

@@ -12,22 +12,12 @@ impl Context {
     /// The newest private task, else a batch from further away.
     #[inline(always)]
     pub(super) fn next(&self) -> Option<*mut Header> {
-        let mut state = None;
-        let task = self.ring().pop(|| state = Some(self.between()));
-        if task.is_some() {
-            if let Some(state) = state
-                && state.attention()
-            {
-                self.attend(state);
-            }
-            return task;
-        }
-        self.refill()
+        self.ring().pop(|| self.between(self.word())).or_else(|| self.refill())
     }
 
     /// The private part is empty: a batch of the own public part, then of the lanes.
     #[inline(never)]
-    fn refill(&self) -> Option<*mut Header> {
+    pub(super) fn refill(&self) -> Option<*mut Header> {
         self.cells().trim();
         let mut batch = [MaybeUninit::uninit(); BATCH as usize];
         if self.me().ring.public_len() != 0 {
@@ -49,35 +39,48 @@ impl Context {
         Some(first)
     }
 
-    /// Claims a batch from the first lane that has one, beginning where the last claim was.
+    /// Claims a batch from the first lane that has one, beginning where the last claim was. The oldest task is returned,
+    /// the others are on the ring then, oldest on top.
     #[inline]
     pub(super) fn claim(&self, pin: &Pin) -> Option<*mut Header> {
-        let limit = if self.is_fast() { BATCH } else { 1 };
-        let mut batch = [MaybeUninit::<*mut Header>::uninit(); BATCH as usize];
+        let wanted = if self.is_fast() { BATCH as u32 } else { 1 };
+        let limit = self.ring().room(wanted).min(wanted);
         self.cells().reserve(limit as usize);
+        let (cells, pen) = (self.cells().peek(limit as usize), self.ring().pen());
+        let last = limit.wrapping_sub(1) as usize;
         let start = self.lane_start.get();
         let (taken, at) = self.shared.lanes.scan(pin, start, |entry| {
-            let mut n = 0;
-            let claim = entry.lane.claim(pin, limit, |slot| {
-                let cell = self.cells().take();
+            let claim = entry.lane.claim_counted(pin, u64::from(limit), |slot, after| {
+                // SAFETY: fewer than `limit` follow.
+                let cell = unsafe { cells.get_unchecked(last - after as usize) }.get();
                 // SAFETY: the lane gives every claimed slot to us once; the cell is fresh.
-                unsafe { RawTask::relocate(slot, cell) };
-                batch[n].write(cell.cast());
-                n += 1;
+                unsafe { RawTask::relocate(slot, cell.cast()) };
+                // SAFETY: there is room for `limit`, and nothing is pushed meanwhile.
+                unsafe { pen.write(after as u32, cell.cast()) };
             });
-            (claim.taken != 0).then_some(claim.taken as usize)
+            (claim.taken != 0).then_some(claim.taken as u32)
         })?;
+        let oldest = cells[limit as usize - taken as usize].get();
+        self.cells().take_many(taken as usize);
+        self.claimed(taken, at);
+        if taken > 1 {
+            // SAFETY: all but the oldest lie below it.
+            unsafe { self.ring().advance(taken - 1) };
+            self.keeps.set(self.keeps.get().wrapping_add(1));
+        }
+        Some(oldest.cast())
+    }
+
+    /// Books a claim: its credits are free again, and after a few batches the next lane gets its turn.
+    #[inline(always)]
+    fn claimed(&self, taken: u32, at: usize) {
         if let Some(credits) = &self.shared.credits {
-            credits.give(taken as u64);
+            credits.give(u64::from(taken));
         }
         self.me().counters.0.claims.add(1);
-        // Stay with a lane for a few batches, then give the next its turn.
         let turn = self.turn.get().wrapping_add(1);
         self.turn.set(turn);
         self.lane_start.set(if turn.is_multiple_of(4) { at + 1 } else { at });
-        // SAFETY: the first `taken` entries were written above.
-        let tasks = unsafe { batch[..taken].assume_init_mut() };
-        self.keep(tasks)
     }
 
     /// The oldest task of all that is this worker's, every streak; every fourth time the lanes go first.

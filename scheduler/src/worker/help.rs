@@ -41,14 +41,9 @@ impl Context {
     /// Runs only what this worker has queued itself above `mark`; sleeps when that is done. What it cannot run it publishes.
     pub fn help_own(&self, wait: &dyn Wait, mark: Mark) {
         while !wait.is_over() {
-            let own = self.keeps.get() == mark.keeps && self.ring().private_len() > mark.private;
-            let task = (own && self.stack_left())
-                .then(|| {
-                    self.ring().pop(|| {
-                        self.between();
-                    })
-                })
-                .flatten();
+            let own =
+                mark.worker == self.me && self.keeps.get() == mark.keeps && self.ring().private_len() > mark.private;
+            let task = (own && self.stack_left()).then(|| self.ring().pop(|| self.between(self.word()))).flatten();
             match task {
                 Some(task) => self.run_guarded(task),
                 None => return self.sit_out(wait),

@@ -11,4 +11,4 @@ mod shared;
 pub use context::{Context, Mark, current};
 pub use help::{Wait, block};
 pub use remote::{Counters, Remote};
-pub use shared::{Hooks, Shared};
+pub use shared::{Hooks, Shared, Tuning};

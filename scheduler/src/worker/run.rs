@@ -2,9 +2,11 @@
 #![expect(unsafe_code, reason = "calls the function word of a task")]
 
 use super::context::Context;
+use super::remote::Remote;
 use super::search::Outcome;
 use crate::config::{LONG_NS, SHORT_NS, SHORT_RUN, STREAK, WAKE_COST_NS};
-use crate::sync::ticks;
+use crate::sync::{Relaxed, ticks};
+use crate::task::cells::Cells;
 use crate::task::raw::{Header, Verb};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -24,18 +26,19 @@ impl Context {
 
     /// Runs (or, when aborting, drops) one task. It may unwind.
     #[inline(always)]
-    pub(super) fn run(&self, task: *mut Header, verb: Verb) {
-        self.count_task();
+    fn run(me: &Remote, cells: &Cells, task: *mut Header, verb: Verb) {
+        me.counters.0.tasks.add(1);
         // SAFETY: a task comes out of a queue exactly once, so it is ours; the header is valid until it is called.
         let run = unsafe { (*task).run };
         // SAFETY: as above; the cells are this thread's.
-        unsafe { run(task, self.cells(), verb) };
+        unsafe { run(task, cells, verb) };
     }
 
     /// Runs one task; a panic is counted and reported, not passed on.
     pub(super) fn run_guarded(&self, task: *mut Header) {
         let verb = self.verb();
-        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| self.run(task, verb))) {
+        self.count_dropped(verb, 1);
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| Self::run(self.me(), self.cells(), task, verb))) {
             self.panicked(payload);
         }
         self.cells().trim();
@@ -45,6 +48,14 @@ impl Context {
     #[inline(always)]
     pub(super) fn verb(&self) -> Verb {
         if self.shared.phase.aborting() { Verb::Drop } else { Verb::Run }
+    }
+
+    #[inline]
+    fn count_dropped(&self, verb: Verb, tasks: u32) {
+        if verb == Verb::Drop {
+            // Relaxed: a statistic.
+            self.shared.dropped.fetch_add(u64::from(tasks), Relaxed);
+        }
     }
 
     /// A detached task has panicked. The one place where such a payload ends.
@@ -73,14 +84,7 @@ impl Context {
         let mut left = STREAK;
         let more = loop {
             // One landing pad for the whole streak: isolation costs nothing per task.
-            let ended = catch_unwind(AssertUnwindSafe(|| {
-                while left != 0 {
-                    left -= 1;
-                    let Some(task) = self.next() else { return false };
-                    self.run(task, verb);
-                }
-                true
-            }));
+            let ended = catch_unwind(AssertUnwindSafe(|| self.run_some(&mut left, verb)));
             match ended {
                 Ok(more) => break more,
                 Err(payload) => self.panicked(payload),
@@ -88,10 +92,7 @@ impl Context {
         };
         // Nested waits have run tasks of their own, and learnt nothing from them: the mean covers them, too.
         let done = self.me().counters.0.tasks.get() - before;
-        if verb == Verb::Drop {
-            // Relaxed: a statistic.
-            self.shared.dropped.fetch_add(done, crate::sync::Relaxed);
-        }
+        self.count_dropped(verb, STREAK - left);
         if done != 0 {
             self.learn(self.ns(ticks().wrapping_sub(began)), done);
         }
@@ -101,9 +102,23 @@ impl Context {
         more
     }
 
+    /// The innermost loop. What it uses of the context is loaded once: the tasks in between could have changed anything.
+    #[inline(always)]
+    fn run_some(&self, left: &mut u32, verb: Verb) -> bool {
+        let (me, word, cells, ring) = (self.me(), self.word(), self.cells(), self.ring());
+        while *left != 0 {
+            let Some(task) = ring.pop(|| self.between(word)).or_else(|| self.refill()) else {
+                return false;
+            };
+            *left -= 1;
+            Self::run(me, cells, task, verb);
+        }
+        true
+    }
+
     /// Adjusts the batch size, the mark and the wake policy to what the last streak took.
     fn learn(&self, total_ns: u64, done: u64) {
-        let each = total_ns / done;
+        let each = self.shared.tuning.task_ns.unwrap_or(total_ns / done);
         let weight = done.min(8);
         self.mean_ns.set((self.mean_ns.get() * (8 - weight) + each * weight) / 8);
         let run = if each < SHORT_NS { self.short_run.get().saturating_add(done as u32) } else { 0 };
@@ -114,7 +129,7 @@ impl Context {
             } else {
                 self.wake_for_backlog();
             }
-        } else if run >= SHORT_RUN && self.mean_ns.get() < SHORT_NS {
+        } else if run >= SHORT_RUN && !self.shared.tuning.no_standby && self.mean_ns.get() < SHORT_NS {
             self.speed_up();
         }
     }

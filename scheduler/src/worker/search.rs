@@ -150,11 +150,8 @@ impl Context {
         }
         let fast = self.me().unmark_fast();
         self.short_run.set(0);
-        let standby = self.word().announce(
-            self.me().bit,
-            Role { searching, fast },
-            self.sample(false).watch || self.anyone_fast(),
-        );
+        let watch = (self.sample(false).watch || self.anyone_fast()) && !self.shared.tuning.no_standby;
+        let standby = self.word().announce(self.me().bit, Role { searching, fast }, watch);
         let sure = self.shared.heavy_side();
         let mut nap = Duration::from_micros(STANDBY_MIN_US);
         let mut stuck = false;
@@ -212,7 +209,7 @@ impl Context {
         }
         if !standby {
             // Hidden work needs a standby; if there is none the caller must come back as one.
-            let hidden = self.others_private() && !self.word().load().standby();
+            let hidden = self.others_private() && !self.word().load().standby() && !self.shared.tuning.no_standby;
             return hidden || !self.anyone_fast() && self.backlog() || self.unwatched();
         }
         !self.anyone_fast() && self.backlog()

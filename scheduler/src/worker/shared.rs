@@ -22,6 +22,16 @@ pub struct Hooks {
     pub stopped: Option<Box<dyn Fn(usize, usize) + Send + Sync>>,
 }
 
+/// What the policy believes instead of what it sees: so that counts do not depend on the clock, and so that a test can
+/// take a safety net away.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Tuning {
+    /// Every task takes so many nanoseconds.
+    pub task_ns: Option<u64>,
+    /// Nobody becomes fast and nobody stands by: no sleep has a limit, so a lost wake-up shows as a hang.
+    pub no_standby: bool,
+}
+
 /// Everything of a scheduler that outlives its handles.
 pub struct Shared {
     /// Never reused in this process; 0 is nobody.
@@ -44,6 +54,8 @@ pub struct Shared {
     pub spin: Duration,
     /// What the user hooked in.
     pub hooks: Hooks,
+    /// What the policy believes.
+    pub tuning: Tuning,
     /// The host.
     pub topology: numa::Topology,
     /// Workers that sleep inside a join or scope: idle in the idle word, but with a task on their stack.
@@ -71,6 +83,7 @@ impl Shared {
         credits: Option<Credits>,
         spin: Duration,
         hooks: Hooks,
+        tuning: Tuning,
         topology: numa::Topology,
     ) -> Self {
         let mut members = vec![Vec::new(); words.len()];
@@ -90,6 +103,7 @@ impl Shared {
             credits,
             spin,
             hooks,
+            tuning,
             topology,
             waiting: Line(AtomicU32::new(0)),
             wakes: AtomicU64::new(0),

@@ -120,6 +120,23 @@ pub struct Owner<'a, T, const CAP: usize> {
     _not_send: PhantomData<*const ()>,
 }
 
+/// Writes into the free part of a [`Ring`]; see [`Owner::pen`].
+pub struct Pen<'a, T, const CAP: usize> {
+    ring: &'a Ring<T, CAP>,
+    tail: u32,
+}
+
+impl<T, const CAP: usize> Pen<'_, T, CAP> {
+    /// Writes a task `offset` places above the newest one.
+    ///
+    /// # Safety
+    /// 1. There is [`room`](Owner::room) for `offset + 1` tasks, and nothing was pushed or popped since the pen was made.
+    #[inline(always)]
+    pub unsafe fn write(&self, offset: u32, task: *mut T) {
+        self.ring.slot(self.tail.wrapping_add(offset)).store(task, Relaxed);
+    }
+}
+
 impl<T, const CAP: usize> Clone for Owner<'_, T, CAP> {
     fn clone(&self) -> Self {
         *self
@@ -249,7 +266,7 @@ impl<T, const CAP: usize> Ring<T, CAP> {
     }
 }
 
-impl<T, const CAP: usize> Owner<'_, T, CAP> {
+impl<'a, T, const CAP: usize> Owner<'a, T, CAP> {
     /// Adds the newest task. `Err`: the ring is full.
     #[inline(always)]
     pub fn push(self, task: *mut T) -> Result<(), *mut T> {
@@ -291,6 +308,22 @@ impl<T, const CAP: usize> Owner<'_, T, CAP> {
         }
         self.ring.owner.0.tail.store(end, ord("WQ1b", Release));
         end.wrapping_sub(tail)
+    }
+
+    /// A pen that writes tasks above the newest one, for a later [`Owner::advance`]. Nobody sees them before.
+    #[inline(always)]
+    pub fn pen(self) -> Pen<'a, T, CAP> {
+        Pen { ring: self.ring, tail: self.ring.owner.0.tail.load(Relaxed) }
+    }
+
+    /// Adds the `count` tasks that were placed, with one store of `tail`.
+    ///
+    /// # Safety
+    /// 1. All offsets below `count` were written by a [`pen`](Owner::pen), and nothing was pushed or popped since.
+    #[inline(always)]
+    pub unsafe fn advance(self, count: u32) {
+        let tail = self.ring.owner.0.tail.load(Relaxed);
+        self.ring.owner.0.tail.store(tail.wrapping_add(count), ord("WQ1c", Release));
     }
 
     /// How many tasks fit. Exact when it is less than `want`.

@@ -98,6 +98,23 @@ impl<'d, const SIZE: usize, const PER_SLAB: usize> Cache<'d, SIZE, PER_SLAB> {
         }
     }
 
+    /// The next `cells` that [`take`](Self::take) would return, the next one last. They stay in the cache.
+    ///
+    /// # Panics
+    /// When there are fewer: see [`reserve`](Self::reserve).
+    #[inline(always)]
+    pub fn peek(&self, cells: usize) -> &[Cell<*mut Blank>] {
+        let count = self.count.get();
+        &self.stack[count - cells..count]
+    }
+
+    /// Takes the next `cells` at once: those that [`peek`](Self::peek) has shown.
+    #[inline(always)]
+    pub fn take_many(&self, cells: usize) {
+        debug_assert!(cells <= self.count.get(), "took more than there are");
+        self.count.set(self.count.get() - cells);
+    }
+
     /// Keeps room for 64 more `put`s: when the cache is overfull, the coldest cells go, own ones to their slabs and
     /// foreign ones home, at least 16 at once.
     #[inline(always)]

@@ -5,13 +5,17 @@ use crate::tree::{Source, Tree, assert_found, finding};
 const LINE: usize = 120;
 const FILE: usize = 500;
 
-/// Lines of at most 120 columns. Rows of a table in Markdown cannot be broken, nor can addresses.
+/// Lines of at most 120 columns. Rows of a table cannot be broken, also in doc comments, nor can addresses.
 pub(crate) fn long_lines(tree: &Tree) -> Vec<String> {
     let checked = |file: &&Source| [".rs", ".md", ".ci/run"].iter().any(|end| file.path.ends_with(end));
     let mut found = Vec::new();
     for file in tree.files.iter().filter(checked) {
         for (i, line) in file.text.lines().enumerate() {
-            let unbreakable = file.path.ends_with(".md") && line.trim_start().starts_with('|') || line.contains("://");
+            let row = match file.path.ends_with(".md") {
+                true => line,
+                false => line.trim_start().strip_prefix("///").or_else(|| line.strip_prefix("//!")).unwrap_or_default(),
+            };
+            let unbreakable = row.trim_start().starts_with('|') || line.contains("://");
             let columns = line.chars().count();
             if columns > LINE && !unbreakable {
                 found.push(finding(&file.path, i + 1, format!("{columns} columns, at most {LINE}")));
@@ -62,8 +66,15 @@ fn stands_alone(line: &str, mark: &str) -> bool {
 #[test]
 fn reports_long_lines() {
     let long = "x".repeat(121);
-    let (row, address) = (format!("| {long}"), format!("https://{long}"));
-    let tree = Tree::made_up(&[("a.rs", &long), ("b.md", &row), ("c.rs", &row), ("d.rs", &address), ("e.toml", &long)]);
+    let (row, doc, address) = (format!("| {long}"), format!("    /// | {long}"), format!("https://{long}"));
+    let tree = Tree::made_up(&[
+        ("a.rs", &long),
+        ("b.md", &row),
+        ("c.rs", &row),
+        ("d.rs", &address),
+        ("e.toml", &long),
+        ("f.rs", &doc),
+    ]);
     assert_found(&long_lines(&tree), &["a.rs:1: 121 columns", "c.rs:1: 123 columns"]);
 }
 

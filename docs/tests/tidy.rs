@@ -1,6 +1,6 @@
-#![cfg(not(loom))]
 //! The guardian of the tree: what `CONTRIBUTING.md` asks for and a program can check. Every check is a function from a
 //! tree to findings; beside it stands a test that hands it a bad tree and expects to be told.
+#![cfg(not(loom))]
 
 #[path = "tidy/book.rs"]
 mod book;
@@ -38,6 +38,11 @@ fn files_are_short() {
 #[test]
 fn functions_are_short() {
     assert_clean(code::long_functions);
+}
+
+#[test]
+fn crate_docs_come_first() {
+    assert_clean(text::late_docs);
 }
 
 #[test]

@@ -1,5 +1,5 @@
-#![cfg(not(loom))]
 //! The `sha256tree` example against a tree made to break it, and against `sha256sum` where that is installed.
+#![cfg(not(loom))]
 
 #[path = "sha256tree/support.rs"]
 mod support;

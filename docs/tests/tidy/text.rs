@@ -32,6 +32,21 @@ pub(crate) fn long_files(tree: &Tree) -> Vec<String> {
     long.map(|file| finding(&file.path, lines(file), format!("at most {FILE} lines"))).collect()
 }
 
+/// A crate that its `#![cfg(..)]` takes away keeps only what stands above that line: a crate doc below it is missed by the
+/// lint for missing docs, but only in the build that has no other use for the crate.
+pub(crate) fn late_docs(tree: &Tree) -> Vec<String> {
+    let mut found = Vec::new();
+    for file in tree.rust() {
+        let top =
+            file.text.lines().enumerate().take_while(|(_, line)| line.starts_with("//!") || line.starts_with("#!["));
+        let mut after_cfg = top.skip_while(|(_, line)| !line.starts_with("#![cfg("));
+        if let Some((i, _)) = after_cfg.find(|(_, line)| line.starts_with("//!")) {
+            found.push(finding(&file.path, i + 1, "the crate doc comes before #![cfg(..)]"));
+        }
+    }
+    found
+}
+
 /// Nothing is left for later.
 pub(crate) fn unfinished(tree: &Tree) -> Vec<String> {
     // In two halves, or this file would report itself.
@@ -83,6 +98,16 @@ fn reports_long_files() {
     let (long, short) = ("\n".repeat(501), "\n".repeat(500));
     let tree = Tree::made_up(&[("a.rs", &long), ("b.rs", &short), ("c.md", &long)]);
     assert_found(&long_files(&tree), &["a.rs:501"]);
+}
+
+#[test]
+fn reports_late_docs() {
+    let tree = Tree::made_up(&[
+        ("a.rs", "#![cfg(not(loom))]\n//! Doc."),
+        ("b.rs", "//! Doc.\n#![cfg(not(loom))]\n\n//! x"),
+        ("c.rs", "#![deny(x)]\n//! Doc.\n#![cfg(loom)]\n#![deny(y)]\n"),
+    ]);
+    assert_found(&late_docs(&tree), &["a.rs:2"]);
 }
 
 #[test]

@@ -32,8 +32,8 @@ pub(crate) fn long_files(tree: &Tree) -> Vec<String> {
     long.map(|file| finding(&file.path, lines(file), format!("at most {FILE} lines"))).collect()
 }
 
-/// A crate that its `#![cfg(..)]` takes away keeps only what stands above that line: a crate doc below it is missed by the
-/// lint for missing docs, but only in the build that has no other use for the crate.
+/// A crate that its `#![cfg(..)]` takes away keeps only what stands above that line: a crate doc below it is missed by
+/// the lint for missing docs, but only in the build that has no other use for the crate.
 pub(crate) fn late_docs(tree: &Tree) -> Vec<String> {
     let mut found = Vec::new();
     for file in tree.rust() {

@@ -23,6 +23,13 @@ pub fn number(payload: &(dyn Any + Send)) -> Option<u64> {
 #[derive(Debug)]
 pub struct Bomb(pub u64);
 
+impl Bomb {
+    /// Its number. A closure that called for the field would capture the number and leave the bomb outside.
+    pub fn number(&self) -> u64 {
+        self.0
+    }
+}
+
 impl Drop for Bomb {
     fn drop(&mut self) {
         if !std::thread::panicking() {

@@ -1,9 +1,9 @@
-#![cfg(loom)]
 //! The way of a cell to its home: see `scheduler/src/task/cell/README.md`.
 //!
 //! Loom does not see the cells' memory, so every cell has a `Racy` value beside it that each holder touches: a cell that
 //! reaches its next holder without the last one's accesses ordered before is a race. Memory comes from a source that
 //! knows who holds what: a cell that is out twice, and memory freed under a cell, end the model at once.
+#![cfg(loom)]
 #![expect(unsafe_code, reason = "gives back cells, and is their source of memory")]
 
 use loom::thread;

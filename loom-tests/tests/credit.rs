@@ -1,5 +1,5 @@
-#![cfg(loom)]
 //! Capacity credits and the sleep of a blocked submitter: see `scheduler/src/credit/README.md`.
+#![cfg(loom)]
 
 use loom::thread;
 use loom_tests::model;
@@ -21,11 +21,7 @@ impl World {
     fn new(capacity: u64, unit: u64, taken: u64) -> Arc<World> {
         let credits = Credits::new_at(capacity, unit, u32::MAX);
         assert_eq!(credits.take(taken), taken);
-        Arc::new(World {
-            credits,
-            room: Racy::new(0),
-            stop: AtomicBool::new(false),
-        })
+        Arc::new(World { credits, room: Racy::new(0), stop: AtomicBool::new(false) })
     }
 
     fn spawn(this: &Arc<World>, body: impl FnOnce(&World) + 'static) -> thread::JoinHandle<()> {
@@ -49,10 +45,7 @@ impl World {
     }
 
     fn check(&self, available: u64) {
-        assert_eq!(
-            (self.credits.available(), self.credits.blocked()),
-            (available, 0)
-        );
+        assert_eq!((self.credits.available(), self.credits.blocked()), (available, 0));
     }
 }
 
@@ -86,8 +79,7 @@ fn one_credit_three_threads() {
 fn leftover_is_passed_on() {
     model("credit::leftover_is_passed_on", Some(3), 100, || {
         let world = World::new(2, 2, 2);
-        let blocked =
-            [0; 2].map(|_| World::spawn(&world, |world| assert_eq!(world.never_stops(), 1)));
+        let blocked = [0; 2].map(|_| World::spawn(&world, |world| assert_eq!(world.never_stops(), 1)));
         world.credits.give(2);
         for blocked in blocked {
             blocked.join().unwrap();

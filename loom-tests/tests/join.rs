@@ -1,5 +1,5 @@
-#![cfg(loom)]
 //! The state of a spawned task: see `scheduler/src/task/state/README.md`.
+#![cfg(loom)]
 
 use loom::thread;
 use loom_tests::model;
@@ -54,10 +54,7 @@ impl Cell {
 
     /// What the side that frees does, except giving the memory back.
     fn free(&self) {
-        assert!(
-            self.take_closure().is_none(),
-            "freed before the runner dropped the closure"
-        );
+        assert!(self.take_closure().is_none(), "freed before the runner dropped the closure");
         assert!(self.take_output().is_none(), "freed with an output");
         self.use_body();
         // SAFETY: only the side that frees comes here; loom reports two.
@@ -150,9 +147,7 @@ fn both(name: &str, floor: u64, runner: fn(&Cell), handle: fn(&Cell)) {
 
 #[test]
 fn join_waits() {
-    both("join::join_waits", 20, Cell::run, |cell| {
-        assert!(cell.join())
-    });
+    both("join::join_waits", 20, Cell::run, |cell| assert!(cell.join()));
 }
 
 /// The handle only asks.
@@ -186,11 +181,7 @@ fn detach_while_waiting() {
 fn abort_then_join() {
     both("join::abort_then_join", 10, Cell::run, |cell| {
         let aborted = cell.state.abort();
-        assert_eq!(
-            cell.join(),
-            !aborted,
-            "aborted if and only if there is no output"
-        );
+        assert_eq!(cell.join(), !aborted, "aborted if and only if there is no output");
     });
 }
 

@@ -1,9 +1,9 @@
-#![cfg(loom)]
 //! Models of the submitter lane. A task holds a loom `Arc`, so one that is lost or taken twice is reported by itself,
 //! and the slots are cells that loom checks for races.
 //!
 //! One pin serves all threads of a model: the stand-in for reclamation is a mutex, and a pin per claim would order what
 //! the lane has to order.
+#![cfg(loom)]
 
 use loom::thread;
 use loom_tests::model;

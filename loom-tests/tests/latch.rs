@@ -1,5 +1,5 @@
-#![cfg(loom)]
 //! The scope latch and the fork latch: see `scheduler/src/latch/README.md`.
+#![cfg(loom)]
 
 use loom::thread;
 use loom_tests::model;
@@ -22,10 +22,7 @@ unsafe impl<L: Send> Send for Frame<L> {}
 
 impl<L: Default> Frame<L> {
     fn new() -> Arc<Self> {
-        Arc::new(Frame {
-            latch: ManuallyDrop::new(L::default()),
-            results: [0; 3].map(Racy::new),
-        })
+        Arc::new(Frame { latch: ManuallyDrop::new(L::default()), results: [0; 3].map(Racy::new) })
     }
 
     fn put(&self, index: usize) {
@@ -36,11 +33,7 @@ impl<L: Default> Frame<L> {
     /// The waiter reads what the tasks left, and its stack frame ends.
     fn leave(&self, results: u32) -> L {
         // SAFETY: the latch is set.
-        let sum: u32 = self
-            .results
-            .iter()
-            .map(|result| result.with(|result| unsafe { *result }))
-            .sum();
+        let sum: u32 = self.results.iter().map(|result| result.with(|result| unsafe { *result })).sum();
         assert_eq!(sum, results);
         // SAFETY: the waiter comes here once, and nobody uses the latch any more.
         ManuallyDrop::into_inner(unsafe { std::ptr::read(&self.latch) })

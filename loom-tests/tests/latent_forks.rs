@@ -1,6 +1,6 @@
-#![cfg(loom)]
 //! Models of the latent forks (`scheduler/src/queue/forks/README.md`): each fork is settled once, its payload
 //! ordered, and nothing is hidden for ever behind an owner or a thief that stands still.
+#![cfg(loom)]
 
 use loom::sync::Arc;
 use loom::thread::{self, JoinHandle};

@@ -1,5 +1,5 @@
-#![cfg(loom)]
 //! The park token: see `scheduler/src/park/README.md`.
+#![cfg(loom)]
 
 use loom::thread;
 use loom_tests::model;

@@ -1,6 +1,6 @@
-#![cfg(loom)]
 //! Models of the worker queue (`scheduler/src/queue/local/README.md`): nothing lost, nothing run twice, payloads
 //! ordered, and nothing hidden for ever behind an owner or a thief that stands still.
+#![cfg(loom)]
 
 use loom::sync::Arc;
 use loom::thread::{self, JoinHandle};

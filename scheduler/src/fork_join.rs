@@ -59,7 +59,7 @@ fn both<RA, RB>(a: impl FnOnce() -> RA, b: impl FnOnce() -> RB) -> (RA, RB) {
 
 /// The second closure while it is latent.
 #[repr(C)]
-struct Frame<B, RB> {
+struct Frame<B: FnOnce() -> RB, RB> {
     header: Header,
     latch: ForkLatch,
     body: UnsafeCell<ManuallyDrop<B>>,
@@ -81,54 +81,63 @@ where
         output: UnsafeCell::new(MaybeUninit::uninit()),
     };
     if !context.push_fork((&raw const frame).cast_mut().cast()) {
+        let frame = ManuallyDrop::new(frame);
         // SAFETY: the frame was not queued: the body is ours, once.
-        let b = unsafe { ManuallyDrop::take(&mut *frame.body.get()) };
+        let b = unsafe { frame.take() };
         return both(a, b);
     }
-    let settle = Settle { context, frame: &frame };
+    // Should `a` unwind, the frame settles itself.
     let first = a();
-    let settle = ManuallyDrop::new(settle);
     if context.pop_fork() {
         // SAFETY: nobody took it: the body is ours, once.
-        let b = unsafe { ManuallyDrop::take(&mut *frame.body.get()) };
+        let b = unsafe { frame.take() };
+        let _settled = ManuallyDrop::new(frame);
         return (first, b());
     }
-    match settle.stolen() {
+    let second = frame.stolen(context);
+    let _settled = ManuallyDrop::new(frame);
+    match second {
         Ok(second) => (first, second),
         Err(payload) => resume_unwind(payload),
     }
 }
 
-/// `a` unwinds: the frame must not leave the stack before `b` has ended, too.
-struct Settle<'a, B: FnOnce() -> RB, RB> {
-    context: &'a Context,
-    frame: &'a Frame<B, RB>,
-}
+impl<B: FnOnce() -> RB, RB> Frame<B, RB> {
+    /// # Safety
+    /// The frame is not queued and not with a thief, and the body has not been taken.
+    #[inline(always)]
+    unsafe fn take(&self) -> B {
+        // SAFETY: nobody else uses the frame.
+        let body = unsafe { &mut *self.body.get() };
+        // SAFETY: taken once.
+        unsafe { ManuallyDrop::take(body) }
+    }
 
-impl<B: FnOnce() -> RB, RB> Settle<'_, B, RB> {
     /// Waits for the thief.
     #[cold]
     #[inline(never)]
-    fn stolen(&self) -> std::thread::Result<RB> {
+    fn stolen(&self, context: &Context) -> std::thread::Result<RB> {
         let abort = AbortOnUnwind;
-        self.context.help(&Latched(&self.frame.latch));
+        context.help(&Latched(&self.latch));
         let _done = ManuallyDrop::new(abort);
         // SAFETY: the thief is through with the frame.
-        let output = unsafe { &*self.frame.output.get() };
+        let output = unsafe { &*self.output.get() };
         // SAFETY: written by the thief before the latch was set, read once.
         unsafe { output.assume_init_read() }
     }
 }
 
-impl<B: FnOnce() -> RB, RB> Drop for Settle<'_, B, RB> {
+/// `a` unwinds: the frame must not leave the stack before `b` has ended, too.
+impl<B: FnOnce() -> RB, RB> Drop for Frame<B, RB> {
     #[cold]
     fn drop(&mut self) {
-        if self.context.pop_fork() {
+        let context = current().expect("a frame is dropped on its worker");
+        if context.pop_fork() {
             // SAFETY: nobody took it: the body is ours, once.
-            let b = unsafe { ManuallyDrop::take(&mut *self.frame.body.get()) };
+            let b = unsafe { self.take() };
             drop(catch_unwind(AssertUnwindSafe(b)));
         } else {
-            drop(self.stolen());
+            drop(self.stolen(context));
         }
     }
 }
@@ -140,12 +149,13 @@ impl<B: FnOnce() -> RB, RB> Drop for Settle<'_, B, RB> {
 unsafe fn run_fork<B: FnOnce() -> RB, RB>(header: *mut Header, _: &Cells, _: Verb) {
     let frame: *mut Frame<B, RB> = header.cast();
     // SAFETY: the joiner does not leave the frame before the latch is set.
-    let body = unsafe { &mut *(*frame).body.get() };
-    // SAFETY: stolen once.
-    let b = unsafe { ManuallyDrop::take(body) };
+    let shared = unsafe { &*frame };
+    // SAFETY: stolen once, and by us.
+    let b = unsafe { shared.take() };
     let output = catch_unwind(AssertUnwindSafe(b));
-    // SAFETY: as above; the joiner reads it after the latch.
-    unsafe { (*(*frame).output.get()).write(output) };
+    // SAFETY: the joiner reads it after the latch only.
+    let place = unsafe { &mut *shared.output.get() };
+    place.write(output);
     // SAFETY: no reference is made.
     let latch = unsafe { &raw const (*frame).latch };
     // SAFETY: the last access to the frame.

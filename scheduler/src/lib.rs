@@ -1,4 +1,5 @@
 //! Lock-free task scheduler for NUMA hosts.
+#![cfg(not(all(loom, doctest)))]
 #![deny(unsafe_code)]
 
 mod builder;

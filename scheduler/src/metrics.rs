@@ -94,7 +94,7 @@ impl Metrics {
             wakes: shared.wakes.load(Relaxed),
             parks: sum(|w| w.parks),
             membarriers: shared.mode.heavies(),
-            lanes: shared.lanes.len(),
+            lanes: shared.lanes.count(),
             blocked: shared.credits.as_ref().map_or(0, |credits| credits.blocked() as usize),
             barrier: shared.mode.get(),
             alive: shared.alive.load(Acquire) as usize,

@@ -1,4 +1,5 @@
 //! The owner of the workers.
+#![expect(unsafe_code, reason = "a field that one branch of the destructor leaks")]
 
 use crate::builder::Builder;
 use crate::error::BuildError;
@@ -154,7 +155,6 @@ impl Drop for Scheduler {
     }
 }
 
-#[expect(unsafe_code, reason = "a field that one branch of the destructor leaks")]
 fn drop_pool(pool: &mut ManuallyDrop<Pool>) {
     // SAFETY: called once, at the end of the destructor.
     unsafe { ManuallyDrop::drop(pool) };

@@ -1,5 +1,5 @@
-#![cfg(not(loom))]
 //! The cell cache: no cell is out twice, none is lost, and memory follows the number of cells that are out.
+#![cfg(not(loom))]
 #![expect(unsafe_code, reason = "uses the memory of cells")]
 
 use proptest::prelude::*;

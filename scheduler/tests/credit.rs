@@ -1,5 +1,5 @@
-#![cfg(not(loom))]
 //! Capacity credits on real threads and a real futex.
+#![cfg(not(loom))]
 
 mod rounds;
 

@@ -1,6 +1,6 @@
-#![cfg(not(loom))]
 //! Latent forks without a model checker: against a reference step by step, exhaustively behind a stuck owner, and as
 //! fork-join under load.
+#![cfg(not(loom))]
 
 use proptest::prelude::*;
 use scheduler::internals::queue::forks::{Forks, Owner};

@@ -1,5 +1,5 @@
-#![cfg(not(loom))]
 //! The state of a spawned task: every arrow, and both sides on real threads with memory that is really freed.
+#![cfg(not(loom))]
 
 mod rounds;
 

@@ -1,5 +1,5 @@
-#![cfg(not(loom))]
 //! The submitter lane as a data structure: against a model, under threads, and what it keeps of the memory it takes.
+#![cfg(not(loom))]
 
 use proptest::prelude::*;
 use scheduler::internals::queue::lane::{Claim, Lane};

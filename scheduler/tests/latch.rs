@@ -1,5 +1,5 @@
-#![cfg(not(loom))]
 //! The latches on real threads, with frames that are really gone when the waiter returns.
+#![cfg(not(loom))]
 
 mod rounds;
 

@@ -1,6 +1,6 @@
-#![cfg(not(loom))]
 //! The worker queue without a model checker: against a reference step by step, exhaustively behind a stuck owner, and
 //! under load.
+#![cfg(not(loom))]
 
 use proptest::prelude::*;
 use scheduler::internals::queue::local::Ring;

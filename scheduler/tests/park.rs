@@ -1,5 +1,5 @@
-#![cfg(not(loom))]
 //! The park token on real threads and a real futex.
+#![cfg(not(loom))]
 
 mod rounds;
 

@@ -48,11 +48,11 @@ impl State {
     }
     /// Workers that look for work.
     pub fn searching(self) -> u64 {
-        self.0 / SEARCHER & COUNT
+        (self.0 / SEARCHER) & COUNT
     }
     /// Workers that are awake and proven to run short tasks only.
     pub fn fast(self) -> u64 {
-        self.0 / FAST & COUNT
+        (self.0 / FAST) & COUNT
     }
     /// One of the idle workers sleeps with a timeout and watches the busy ones.
     pub fn standby(self) -> bool {

@@ -63,7 +63,7 @@ impl LaneTable {
     }
 
     /// Lanes in the list.
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         *self.registry.lock().unwrap_or_else(|e| e.into_inner())
     }
 

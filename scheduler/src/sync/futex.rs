@@ -67,7 +67,7 @@ impl FutexWord {
     /// `word` must have been valid when the value was stored; under loom it must be valid still.
     pub unsafe fn wake(word: *const FutexWord, count: u32) {
         #[cfg(not(loom))]
-        crate::sys::futex_wake(word.cast(), count);
+        crate::sys::futex_wake(word.addr(), count);
         #[cfg(loom)]
         {
             // SAFETY: valid by the caller's promise.

@@ -48,8 +48,10 @@ mod real {
         /// `ptr` came from `Box::into_raw`, is unlinked, and is retired once.
         pub unsafe fn retire<T: Send + 'static>(&self, ptr: *mut T) {
             let address = ptr as usize;
+            // SAFETY: a box by the caller's promise, freed once.
+            let free = move || drop(unsafe { Box::from_raw(address as *mut T) });
             // SAFETY: unlinked by the caller's promise, so only pinned readers can still see it, and they delay this.
-            unsafe { self.0.defer_unchecked(move || drop(Box::from_raw(address as *mut T))) }
+            unsafe { self.0.defer_unchecked(free) }
         }
     }
 }

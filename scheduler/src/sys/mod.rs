@@ -25,7 +25,7 @@ pub fn futex_wait(word: &AtomicU32, expected: u32, limit: Option<Duration>) -> b
 
 /// `futex(FUTEX_WAKE | PRIVATE)`: wakes at most `count` sleepers of the address. The address need not be mapped any more
 /// (EFAULT is ignored): nobody sleeps there then.
-pub fn futex_wake(word: *const u32, count: u32) {
+pub fn futex_wake(word: usize, count: u32) {
     let op = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
     // The kernel takes a signed number, and a negative one for 1.
     let count = count.min(i32::MAX as u32);
@@ -110,8 +110,10 @@ impl Drop for WipePage {
 /// Lowest address of the calling thread's stack that may be used: `pthread_getattr_np`. Zero when it is unknown.
 pub fn stack_floor() -> usize {
     let mut attr = std::mem::MaybeUninit::<libc::pthread_attr_t>::uninit();
+    // SAFETY: no precondition.
+    let own = unsafe { libc::pthread_self() };
     // SAFETY: asks about the calling thread and fills `attr` when it returns 0.
-    if unsafe { libc::pthread_getattr_np(libc::pthread_self(), attr.as_mut_ptr()) } != 0 {
+    if unsafe { libc::pthread_getattr_np(own, attr.as_mut_ptr()) } != 0 {
         return 0;
     }
     let (mut base, mut size) = (std::ptr::null_mut(), 0usize);

@@ -54,7 +54,9 @@ pub fn untask<F: FnOnce() -> T, T>(runnable: Runnable<F, T>, output: Output<T>) 
     let task = ManuallyDrop::new(runnable).0;
     let _output = ManuallyDrop::new(output);
     // SAFETY: both owners are here, so the task is ours alone.
-    let body = unsafe { &mut *task.as_ref().body.get() };
+    let shared = unsafe { task.as_ref() };
+    // SAFETY: as above.
+    let body = unsafe { &mut *shared.body.get() };
     // SAFETY: taken once; the memory is freed without dropping it.
     let f = unsafe { ManuallyDrop::take(body) };
     // SAFETY: ours alone, body taken.
@@ -68,7 +70,9 @@ pub fn untask<F: FnOnce() -> T, T>(runnable: Runnable<F, T>, output: Output<T>) 
 /// The caller is the one that the state told to free; the body has been taken.
 unsafe fn free<F, T>(head: NonNull<Head<T>>) {
     // SAFETY: ours alone by the caller's promise.
-    let output = unsafe { &mut *head.as_ref().output.get() };
+    let shared = unsafe { head.as_ref() };
+    // SAFETY: as above.
+    let output = unsafe { &mut *shared.output.get() };
     let output = output.take();
     // SAFETY: as above; the output is out.
     unsafe { release::<F, T>(head.cast()) };
@@ -78,8 +82,9 @@ unsafe fn free<F, T>(head: NonNull<Head<T>>) {
 /// # Safety
 /// The task is the caller's alone, body and output have been taken.
 unsafe fn release<F, T>(task: NonNull<Task<F, T>>) {
+    let layout = Layout::new::<Task<F, T>>();
     // SAFETY: the memory came from `allocate` with this layout.
-    with_cells(|cells| unsafe { cells.release(task.cast(), Layout::new::<Task<F, T>>()) });
+    with_cells(|cells| unsafe { cells.release(task.cast(), layout) });
 }
 
 impl<F: FnOnce() -> T, T> super::raw::Job for Runnable<F, T> {
@@ -116,8 +121,10 @@ impl<F: FnOnce() -> T, T> Runnable<F, T> {
         task: NonNull<Task<F, T>>,
         result: Option<std::thread::Result<T>>,
     ) -> Option<Box<dyn std::any::Any + Send>> {
+        // SAFETY: the task lives until `complete`.
+        let shared = unsafe { task.as_ref() };
         // SAFETY: the output is the runner's until `complete`.
-        let output = unsafe { &mut *task.as_ref().head.output.get() };
+        let output = unsafe { &mut *shared.head.output.get() };
         *output = result;
         // SAFETY: no reference to the state is made.
         let state = unsafe { &raw const (*task.as_ptr()).head.state };
@@ -125,8 +132,10 @@ impl<F: FnOnce() -> T, T> Runnable<F, T> {
         match unsafe { TaskState::complete(state) } {
             Complete::Keep => None,
             Complete::Discard => {
-                // SAFETY: the handle is gone, so the output is ours.
-                let output = unsafe { &mut *task.as_ref().head.output.get() };
+                // SAFETY: the handle is gone, so the task is ours.
+                let shared = unsafe { task.as_ref() };
+                // SAFETY: as above.
+                let output = unsafe { &mut *shared.head.output.get() };
                 let output = output.take();
                 // SAFETY: ours alone; body and output have been taken.
                 unsafe { release::<F, T>(task) };
@@ -168,10 +177,11 @@ impl<T> Output<T> {
             Status::Output => {
                 let head = ManuallyDrop::new(self).0;
                 // SAFETY: finished, so everything is the handle's.
-                let output = unsafe { &mut *head.as_ref().output.get() };
-                let result = output.take();
+                let shared = unsafe { head.as_ref() };
                 // SAFETY: as above.
-                let free = unsafe { head.as_ref().free };
+                let output = unsafe { &mut *shared.output.get() };
+                let result = output.take();
+                let free = shared.free;
                 // SAFETY: `Status::Output` makes the handle the one that frees.
                 unsafe { free(head) };
                 result.expect("a finished task has its output").map_err(JoinError::Panicked)

@@ -8,13 +8,15 @@
 use super::cells::Cells;
 use std::mem::{MaybeUninit, align_of, size_of};
 
-/// What to do with a task.
+/// What to do with a task. A number, so that the innermost loop hands it on as it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verb {
+pub struct Verb(u32);
+
+impl Verb {
     /// Run it.
-    Run,
+    pub const RUN: Verb = Verb(0);
     /// Drop it unrun: the scheduler aborts.
-    Drop,
+    pub const DROP: Verb = Verb(1);
 }
 
 /// The function word.
@@ -121,9 +123,10 @@ unsafe fn run_inline<F: Job>(header: *mut Header, cells: &Cells, verb: Verb) {
     let f = unsafe { data.cast::<F>().read() };
     // SAFETY: the cell is empty and ours to give back.
     unsafe { cells.put(task) };
-    match verb {
-        Verb::Run => f.run(),
-        Verb::Drop => drop(f),
+    if verb == Verb::RUN {
+        f.run();
+    } else {
+        drop(f);
     }
 }
 
@@ -139,8 +142,9 @@ unsafe fn run_far<F: Job>(header: *mut Header, cells: &Cells, verb: Verb) {
     unsafe { cells.put(task) };
     // SAFETY: stored by `Cells::store::<F>`, taken once.
     let f = unsafe { cells.load(far) };
-    match verb {
-        Verb::Run => f.run(),
-        Verb::Drop => drop(f),
+    if verb == Verb::RUN {
+        f.run();
+    } else {
+        drop(f);
     }
 }

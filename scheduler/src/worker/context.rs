@@ -4,7 +4,7 @@
 use super::remote::Remote;
 use super::shared::Shared;
 use crate::config::{BATCH, STACK_RESERVE};
-use crate::idle::{IdleWord, State};
+use crate::idle::IdleWord;
 use crate::lanes::Entry;
 use crate::queue::{forks, local};
 use crate::sync::{AcqRel, Arc, Registration, full_fence, light, ord, ticks_per_us};
@@ -230,7 +230,11 @@ impl Context {
     /// Settles the newest latent fork. True: it is the caller's. False: a thief has it, or had it.
     #[inline(always)]
     pub fn pop_fork(&self) -> bool {
-        self.forks().pop(|| self.between(self.word()))
+        let poll = || {
+            light();
+            self.word().load().attention()
+        };
+        self.forks().pop_polled(poll, || self.attend_between())
     }
 
     // ---- hungry and parked peers -----------------------------------------------------------------------------
@@ -238,9 +242,8 @@ impl Context {
     /// One load and one test: does anybody want something of this worker?
     #[inline(always)]
     pub(super) fn poll(&self) {
-        let state = self.word().load();
-        if state.attention() {
-            self.attend(state);
+        if self.word().load().attention() {
+            self.attend();
         }
     }
 
@@ -249,25 +252,25 @@ impl Context {
     #[inline(always)]
     pub(super) fn between(&self, word: &IdleWord) {
         light();
-        let state = word.load();
-        if state.attention() {
-            self.attend_between(state);
+        if word.load().attention() {
+            self.attend_between();
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn attend_between(&self, state: State) {
-        if state.fenced() {
+    fn attend_between(&self) {
+        if self.word().load().fenced() {
             full_fence("B4");
         }
-        self.attend(state);
+        self.attend();
     }
 
     /// Somebody is hungry, or parked with nobody looking.
     #[cold]
     #[inline(never)]
-    pub(super) fn attend(&self, state: State) {
+    pub(super) fn attend(&self) {
+        let state = self.word().load();
         if !state.hungry() && !state.look() {
             return;
         }

@@ -47,12 +47,12 @@ impl Context {
     /// Run or drop.
     #[inline(always)]
     pub(super) fn verb(&self) -> Verb {
-        if self.shared.phase.aborting() { Verb::Drop } else { Verb::Run }
+        if self.shared.phase.aborting() { Verb::DROP } else { Verb::RUN }
     }
 
     #[inline]
     fn count_dropped(&self, verb: Verb, tasks: u32) {
-        if verb == Verb::Drop {
+        if verb == Verb::DROP {
             // Relaxed: a statistic.
             self.shared.dropped.fetch_add(u64::from(tasks), Relaxed);
         }
@@ -107,9 +107,11 @@ impl Context {
     fn run_some(&self, left: &mut u32, verb: Verb) -> bool {
         let (me, word, cells, ring) = (self.me(), self.word(), self.cells(), self.ring());
         while *left != 0 {
-            let Some(task) = ring.pop(|| self.between(word)).or_else(|| self.refill()) else {
-                return false;
-            };
+            let mut task = ring.pop_or_null(|| self.between(word));
+            if task.is_null() {
+                let Some(found) = self.refill() else { return false };
+                task = found;
+            }
             *left -= 1;
             Self::run(me, cells, task, verb);
         }

@@ -12,10 +12,13 @@ use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, FutexWord, Line, Pin, Relax
 use std::any::Any;
 use std::time::{Duration, Instant};
 
+/// Called with a panic's payload.
+pub type PanicHook = dyn Fn(&(dyn Any + Send)) + Send + Sync;
+
 /// What the user hooked in.
 pub struct Hooks {
     /// Called on the worker when a detached task has panicked.
-    pub panicked: Option<Box<dyn Fn(&(dyn Any + Send)) + Send + Sync>>,
+    pub panicked: Option<Box<PanicHook>>,
     /// Called on each worker before its first task, with its index and node.
     pub started: Option<Box<dyn Fn(usize, usize) + Send + Sync>>,
     /// Called on each worker after its last task.

@@ -219,17 +219,37 @@ impl<T, const CAP: usize> Owner<'_, T, CAP> {
     /// side of the barrier, and may publish, but not push or pop.
     #[inline(always)]
     pub fn pop(self, between: impl FnOnce()) -> bool {
+        self.pop_polled(
+            || {
+                between();
+                false
+            },
+            || {},
+        )
+    }
+
+    /// [`Owner::pop`] for the hot path: `poll` is the light side of the barrier and a look whether anything is to be
+    /// attended to; if so `attend` runs, out of line, before the intents are looked at.
+    #[inline(always)]
+    pub fn pop_polled(self, poll: impl FnOnce() -> bool, attend: impl FnOnce()) -> bool {
         let tail = self.forks.tail.0.load(Relaxed);
         debug_assert!(tail != 0, "a pop without a push");
         let at = tail.wrapping_sub(1);
         self.forks.tail.0.store(at, ord("LF2", Release));
-        between();
         // Relaxed: the barrier is what orders this load; the frame is this thread's own.
-        at >= Control(self.forks.control.0.load(Relaxed)).limit() || self.pop_contended(at)
+        if !poll() && at >= Control(self.forks.control.0.load(Relaxed)).limit() {
+            return true;
+        }
+        self.pop_slowly(at, attend)
     }
 
     #[cold]
     #[inline(never)]
+    fn pop_slowly(self, at: u32, attend: impl FnOnce()) -> bool {
+        attend();
+        self.pop_contended(at)
+    }
+
     fn pop_contended(self, at: u32) -> bool {
         loop {
             let seen = Control(self.forks.control.0.load(ord("LF7", Acquire)));

@@ -349,36 +349,43 @@ impl<'a, T, const CAP: usize> Owner<'a, T, CAP> {
     /// side of the barrier, and may publish and claim, but not push or pop.
     #[inline(always)]
     pub fn pop(self, between: impl FnOnce()) -> Option<*mut T> {
+        let task = self.pop_or_null(between);
+        (!task.is_null()).then_some(task)
+    }
+
+    /// [`Owner::pop`] for the innermost loop: null when the private part is empty.
+    #[inline(always)]
+    pub fn pop_or_null(self, between: impl FnOnce()) -> *mut T {
         let ring = self.ring;
         let at = ring.owner.0.tail.load(Relaxed).wrapping_sub(1);
         ring.owner.0.tail.store(at, ord("WQ2", Release));
         between();
         // Relaxed: the barrier is what orders this load; the slot was written by this thread.
         if reaches(at, Control(ring.control.0.load(Relaxed)).limit()) {
-            return Some(ring.slot(at).load(Relaxed));
+            return ring.slot(at).load(Relaxed);
         }
         self.pop_contended(at)
     }
 
     #[cold]
     #[inline(never)]
-    fn pop_contended(self, at: u32) -> Option<*mut T> {
+    fn pop_contended(self, at: u32) -> *mut T {
         let ring = self.ring;
         loop {
             let seen = Control(ring.control.0.load(Relaxed));
             if reaches(at, seen.limit()) {
-                return Some(ring.slot(at).load(Relaxed));
+                return ring.slot(at).load(Relaxed);
             }
             if !reaches(at, seen.split()) {
                 // Public, or there never was one. Relaxed: `tail` is back at `split`, there is nothing to publish
                 // behind it.
                 ring.owner.0.tail.store(at.wrapping_add(1), Relaxed);
-                return None;
+                return null_mut();
             }
             // A thief means to publish this task and has not committed: take the intent away from it.
             let won = planted("wq_no_cancel") || ring.swing(seen, seen.calm(seen.split()), Relaxed);
             if won {
-                return Some(ring.slot(at).load(Relaxed));
+                return ring.slot(at).load(Relaxed);
             }
         }
     }

@@ -1,0 +1,390 @@
+//! From a closure to a queue: this worker's ring, or this thread's lane.
+//!
+//! A thread gets a lane per scheduler at its first submit and gives it up when it ends; an explicit [`Submitter`] has one
+//! of its own. The hot path is one thread-local look, one slot, one store, two loads.
+#![expect(unsafe_code, reason = "the producer's side of lanes, and the thread's current lane")]
+
+mod batch;
+mod submitter;
+
+pub(crate) use batch::submit_batch;
+pub use submitter::Submitter;
+
+use crate::credit::Acquired;
+use crate::error::SubmitError;
+use crate::idle::State;
+use crate::lanes::Entry;
+use crate::phase::Phase;
+use crate::sync::{Arc, full_fence, light};
+use crate::task::raw::{Job, RawTask};
+use crate::worker::{Context, Shared, current};
+use std::cell::{Cell, RefCell};
+use std::ptr::null;
+
+/// Where this thread submits to the scheduler it used last.
+///
+/// Schedulers are told apart by address: whoever is named here is kept alive by the worker or by a lane held.
+struct Last {
+    /// The scheduler whose worker this is, if submits go to its ring; never changes while the worker lives.
+    ring_of: Cell<*const Shared>,
+    worker: Cell<*const Context>,
+    /// The scheduler that `entry` belongs to.
+    lane_of: Cell<*const Shared>,
+    entry: Cell<*const Entry>,
+}
+
+thread_local! {
+    static LAST: Last = const {
+        Last {
+            ring_of: Cell::new(null()),
+            worker: Cell::new(null()),
+            lane_of: Cell::new(null()),
+            entry: Cell::new(null()),
+        }
+    };
+    static HELD: RefCell<Held> = const { RefCell::new(Held(Vec::new())) };
+}
+
+/// The lanes of this thread, given up when it ends.
+struct Held(Vec<(Arc<Shared>, *const Entry)>);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        forget_last();
+        for (shared, entry) in self.0.drain(..) {
+            // SAFETY: this thread's lane, forgotten above.
+            unsafe { release(&shared, entry) };
+        }
+    }
+}
+
+/// From here on this thread's submits begin with a look at its lanes.
+pub(crate) fn forget_last() {
+    LAST.with(|last| {
+        last.ring_of.set(null());
+        last.lane_of.set(null());
+    });
+}
+
+/// A worker's thread submits to its own scheduler through its ring, or, if the capacity is bounded, through its lane,
+/// which counts.
+pub(crate) fn enter_worker(context: &Context) {
+    LAST.with(|last| {
+        if context.shared.credits.is_some() {
+            let entry = context.lane();
+            // SAFETY: this worker's lane.
+            unsafe { start(&context.shared, entry) };
+            last.entry.set(entry);
+            last.lane_of.set(&raw const *context.shared);
+        } else {
+            last.worker.set(context);
+            last.ring_of.set(&raw const *context.shared);
+        }
+    });
+}
+
+/// The limit of a lane that a thread begins to use.
+///
+/// # Safety
+/// The caller is the lane's producer.
+unsafe fn start(shared: &Shared, entry: &Entry) {
+    if shared.credits.is_some() {
+        // SAFETY: the producer.
+        let position = unsafe { entry.lane.position() };
+        // SAFETY: the producer.
+        unsafe { entry.lane.set_limit(position) };
+    }
+}
+
+/// Gives up a lane: unused credits go back first.
+///
+/// # Safety
+/// The caller is the lane's producer and does not use it any more.
+unsafe fn release(shared: &Shared, entry: *const Entry) {
+    if let Some(credits) = &shared.credits {
+        // SAFETY: the caller's lane.
+        let lane = unsafe { &(*entry).lane };
+        // SAFETY: the producer.
+        let position = unsafe { lane.position() };
+        // SAFETY: the producer.
+        let unused = unsafe { lane.limit() } - position;
+        // SAFETY: the producer.
+        unsafe { lane.set_limit(position) };
+        credits.give(unused);
+    }
+    // SAFETY: the caller's promise.
+    unsafe { shared.lanes.release(entry) };
+}
+
+/// A new or adopted lane for the calling thread.
+fn acquire(shared: &Shared) -> *const Entry {
+    let shard = shared.home_shard();
+    let entry = shared.lanes.acquire(&shared.words[shard], shard);
+    // SAFETY: just acquired.
+    let lane = unsafe { &*entry };
+    // SAFETY: just acquired.
+    unsafe { start(shared, lane) };
+    entry
+}
+
+/// What a submit does when there is no room.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum OnFull {
+    /// Give the closure back.
+    Refuse,
+    /// Sleep until there is room; on a worker, run other tasks or the closure itself.
+    Wait,
+}
+
+/// Why a submission gets no place.
+enum Refusal {
+    Full,
+    Closed,
+    /// The worker does what it was about to hand out: nothing else frees room.
+    RunInline,
+}
+
+impl Refusal {
+    /// The end of a submission that was refused.
+    #[cold]
+    fn with<J: Job>(self, shared: &Shared, job: J) -> Result<(), SubmitError<J>> {
+        match self {
+            Refusal::Full => Err(SubmitError::Full(job)),
+            Refusal::Closed => Err(shared.refusal(job)),
+            Refusal::RunInline => {
+                job.run();
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Queues `job`.
+///
+/// # Safety
+/// If it is accepted, the task must be run or dropped before anything `job` borrows ends.
+#[inline(always)]
+pub(crate) unsafe fn submit<J: Job>(shared: &Arc<Shared>, job: J, full: OnFull) -> Result<(), SubmitError<J>> {
+    // Only the address leaves the closure, so that the task is not moved through it.
+    // SAFETY: a thread-local without a destructor lives as long as the thread.
+    let last = unsafe { &*LAST.with(std::ptr::from_ref) };
+    let scheduler = &raw const **shared;
+    if last.ring_of.get() == scheduler {
+        // SAFETY: cleared before the context ends.
+        let worker = unsafe { &*last.worker.get() };
+        // SAFETY: the caller's promise.
+        unsafe { worker.submit(job) };
+        return Ok(());
+    }
+    if last.lane_of.get() != scheduler {
+        return match find_lane(shared) {
+            // SAFETY: this thread's lane; the rest is the caller's promise.
+            Ok(lease) => unsafe { on_lane(shared, lease.entry(), job, full) },
+            Err(refusal) => refusal.with(shared, job),
+        };
+    }
+    // SAFETY: this thread's lane for this scheduler; cleared before it is given up.
+    let entry = unsafe { &*last.entry.get() };
+    // SAFETY: this thread is the producer; the rest is the caller's promise.
+    unsafe { on_lane(shared, entry, job, full) }
+}
+
+/// A lane that this thread may use now.
+struct Lease<'a> {
+    shared: &'a Shared,
+    entry: *const Entry,
+    /// The thread's locals are gone: the lane is for one submission.
+    once: bool,
+}
+
+impl Lease<'_> {
+    fn entry(&self) -> &Entry {
+        // SAFETY: not given up before the lease.
+        unsafe { &*self.entry }
+    }
+}
+
+impl Drop for Lease<'_> {
+    fn drop(&mut self) {
+        if self.once {
+            // SAFETY: acquired for this lease.
+            unsafe { release(self.shared, self.entry) };
+        }
+    }
+}
+
+/// The scheduler is not the one this thread used last.
+#[cold]
+#[inline(never)]
+fn find_lane(shared: &Arc<Shared>) -> Result<Lease<'_>, Refusal> {
+    if shared.phase.get() != Phase::Open && !is_worker_of(shared) {
+        return Err(Refusal::Closed);
+    }
+    if let Some(context) = current()
+        && context.shared.id == shared.id
+    {
+        return Ok(Lease { shared, entry: context.lane(), once: false });
+    }
+    let Ok(entry) = HELD.try_with(|held| held.borrow_mut().lane(shared)) else {
+        return Ok(Lease { shared, entry: acquire(shared), once: true });
+    };
+    LAST.with(|last| {
+        last.lane_of.set(&raw const **shared);
+        last.entry.set(entry);
+    });
+    Ok(Lease { shared, entry, once: false })
+}
+
+impl Held {
+    /// This thread's lane for `shared`. Lanes of schedulers that have ended are given up on the way.
+    fn lane(&mut self, shared: &Arc<Shared>) -> *const Entry {
+        if let Some((_, entry)) = self.0.iter().find(|(held, _)| held.id == shared.id) {
+            return *entry;
+        }
+        self.purge();
+        let entry = acquire(shared);
+        self.0.push((shared.clone(), entry));
+        entry
+    }
+
+    fn purge(&mut self) {
+        self.0.retain(|(shared, entry)| {
+            let keep = matches!(shared.phase.get(), Phase::Open | Phase::Closing | Phase::Sealed);
+            if !keep {
+                LAST.with(|last| {
+                    if last.entry.get() == *entry {
+                        last.lane_of.set(null());
+                    }
+                });
+                // SAFETY: this thread's lane, forgotten above and below.
+                unsafe { release(shared, *entry) };
+            }
+            keep
+        });
+    }
+}
+
+/// Gives up this thread's lanes of schedulers that have ended.
+pub(crate) fn purge() {
+    let _ = HELD.try_with(|held| held.borrow_mut().purge());
+}
+
+/// Queues `job` on a lane.
+///
+/// # Safety
+/// The caller is the lane's producer. If the task is accepted it must be run or dropped before anything `job` borrows
+/// ends.
+#[inline(always)]
+unsafe fn on_lane<J: Job>(shared: &Shared, entry: &Entry, job: J, full: OnFull) -> Result<(), SubmitError<J>> {
+    // SAFETY: the producer.
+    let slot = match unsafe { entry.lane.reserve() } {
+        Some(slot) => slot,
+        // SAFETY: the producer.
+        None => match unsafe { slot_on_credit(shared, entry, full) } {
+            Ok(slot) => slot,
+            Err(refusal) => return refusal.with(shared, job),
+        },
+    };
+    // SAFETY: an empty slot of ours; lifetimes are the caller's promise.
+    unsafe { RawTask::write(slot, job) };
+    // SAFETY: reserved and written.
+    unsafe { entry.lane.commit() };
+    // SAFETY: the producer.
+    unsafe { entry.lane.publish() };
+    light();
+    // SAFETY: points into the scheduler that the caller borrows.
+    let word = unsafe { &*entry.word };
+    if word.load().attention() || !shared.phase.is_open() {
+        // SAFETY: the last committed task is the one of this `J`.
+        return unsafe { published(shared, entry) };
+    }
+    Ok(())
+}
+
+/// After the publication: the fence where the mode asks for it, the closing protocol, the wake.
+///
+/// # Safety
+/// The caller is the lane's producer, and the task committed last was written with this `J`.
+#[cold]
+#[inline(never)]
+unsafe fn published<J: Job>(shared: &Shared, entry: &Entry) -> Result<(), SubmitError<J>> {
+    // SAFETY: points into the scheduler that the caller borrows.
+    let state = settle(unsafe { &*entry.word });
+    if refuses(shared) {
+        // SAFETY: the producer.
+        let position = unsafe { entry.lane.position() } - 1;
+        // SAFETY: the producer; everything committed is published.
+        if unsafe { entry.lane.withdraw(position) } == position {
+            // SAFETY: withdrawn, nothing reserved since.
+            let slot = unsafe { entry.lane.slot_at(position) };
+            // SAFETY: written with this `J`.
+            return Err(shared.refusal(unsafe { RawTask::take_back(slot) }));
+        }
+    }
+    if state.look() {
+        shared.notify(entry.shard);
+    }
+    Ok(())
+}
+
+/// The fence of the submitting side where the mode asks for it, and the word behind it.
+fn settle(word: &crate::idle::IdleWord) -> State {
+    let state = word.load();
+    if !state.fenced() {
+        return state;
+    }
+    full_fence("B5");
+    word.load()
+}
+
+/// The scheduler takes nothing from here any more. Its own workers may go on: their tasks belong to what is drained.
+fn refuses(shared: &Shared) -> bool {
+    match shared.phase.get() {
+        Phase::Open => false,
+        Phase::Forked | Phase::Finished => true,
+        Phase::Closing | Phase::Sealed => !is_worker_of(shared),
+    }
+}
+
+/// The lane has used its credits: a slot for more of them.
+///
+/// # Safety
+/// The caller is the lane's producer.
+#[cold]
+#[inline(never)]
+unsafe fn slot_on_credit(shared: &Shared, entry: &Entry, full: OnFull) -> Result<*mut RawTask, Refusal> {
+    let credits = shared.credits.as_ref().expect("only a bounded scheduler limits its lanes");
+    loop {
+        if refuses(shared) {
+            return Err(Refusal::Closed);
+        }
+        // A 64th of what is left: many lanes together never sit on all of it.
+        let share = (credits.available() / 64).clamp(1, credits.unit());
+        let mut granted = credits.take(share);
+        if granted == 0 && full == OnFull::Wait && !is_worker_of(shared) {
+            match credits.acquire(1, || refuses(shared)) {
+                Acquired::Credits(got) => granted = got,
+                Acquired::Stopped => return Err(Refusal::Closed),
+            }
+        }
+        if granted != 0 {
+            // SAFETY: the producer.
+            let limit = unsafe { entry.lane.limit() };
+            // SAFETY: the producer.
+            unsafe { entry.lane.set_limit(limit + granted) };
+        } else if full == OnFull::Refuse {
+            return Err(Refusal::Full);
+        } else if !current().is_some_and(Context::help_once) {
+            return Err(Refusal::RunInline);
+        }
+        // What the worker has run meanwhile may have submitted here: ask again rather than count.
+        // SAFETY: the producer.
+        if let Some(slot) = unsafe { entry.lane.reserve() } {
+            return Ok(slot);
+        }
+    }
+}
+
+fn is_worker_of(shared: &Shared) -> bool {
+    current().is_some_and(|context| context.shared.id == shared.id)
+}

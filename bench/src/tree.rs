@@ -22,16 +22,24 @@ impl Node {
     }
 }
 
-fn build(index: u64, levels: u32) -> Box<Node> {
-    let kids = (levels > 0).then(|| (build(2 * index + 1, levels - 1), build(2 * index + 2, levels - 1)));
-    Box::new(Node { value: token(index), kids })
+/// Allocates level by level. Depth first, the order of allocation would be the order of the walk for those who go left first or for those
+/// who go right first, and several times faster for one of them as soon as the tree is larger than the cache.
+fn build(levels: u32) -> Box<Node> {
+    let nodes = (1_usize << (levels + 1)) - 1;
+    let mut row: Vec<Option<Box<Node>>> =
+        (0..nodes as u64).map(|i| Some(Box::new(Node { value: token(i), kids: None }))).collect();
+    for i in (0..nodes / 2).rev() {
+        let kids = row[2 * i + 1].take().zip(row[2 * i + 2].take());
+        row[i].as_mut().expect("a node is taken only after its kids").kids = kids;
+    }
+    row[0].take().expect("the root is nobody's kid")
 }
 
 /// The tree with so many levels below its root; built once, shared by all arms, never freed.
 pub(crate) fn tree(levels: u32) -> &'static Node {
     static BUILT: Mutex<Option<HashMap<u32, &'static Node>>> = Mutex::new(None);
     let mut built = BUILT.lock().expect("no user of the table panics while holding it");
-    built.get_or_insert_default().entry(levels).or_insert_with(|| Box::leak(build(0, levels)))
+    built.get_or_insert_default().entry(levels).or_insert_with(|| Box::leak(build(levels)))
 }
 
 /// The walk without any pool: the yardstick of the join trees.

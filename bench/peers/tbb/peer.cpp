@@ -112,14 +112,19 @@ struct Node {
     u64 value;
     std::unique_ptr<Node> left, right;
 };
-static std::unique_ptr<Node> build(u64 index, u64 levels) {
-    auto node = std::make_unique<Node>();
-    node->value = token(index);
-    if (levels > 0) {
-        node->left = build(2 * index + 1, levels - 1);
-        node->right = build(2 * index + 2, levels - 1);
+// Level by level: depth first, the order of allocation would favour one order of walking.
+static std::unique_ptr<Node> build(u64 levels) {
+    std::size_t nodes = (std::size_t(2) << levels) - 1;
+    std::vector<std::unique_ptr<Node>> row;
+    for (std::size_t i = 0; i < nodes; ++i) {
+        row.push_back(std::make_unique<Node>());
+        row.back()->value = token(i);
     }
-    return node;
+    for (std::size_t i = nodes / 2; i-- > 0;) {
+        row[i]->left = std::move(row[2 * i + 1]);
+        row[i]->right = std::move(row[2 * i + 2]);
+    }
+    return std::move(row[0]);
 }
 static u64 walk(const Node* n, u64 steps) {
     u64 a = 0, b = 0;
@@ -191,7 +196,7 @@ static Sample sample(Pool* pool, Run* run, const std::string& kind, u64 tasks, u
     if (kind == "join") {
         static u64 built_levels = ~0ull;
         static std::unique_ptr<Node> root;
-        if (built_levels != levels) root = build(0, levels), built_levels = levels;
+        if (built_levels != levels) root = build(levels), built_levels = levels;
         auto before = usage();
         u64 start = now_ns();
         pool->joining.execute([&] {

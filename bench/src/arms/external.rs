@@ -76,24 +76,53 @@ fn compile(mut build: Command, what: &str) -> Result<(), String> {
 }
 
 /// A program on the other end of two pipes.
-pub(crate) struct External {
+struct Process {
     child: Child,
     stdin: Option<ChildStdin>,
     lines: Receiver<String>,
     version: Value,
     sequence: u64,
-    /// Set once the program can no longer be trusted to answer what it is asked.
-    broken: Option<String>,
+}
+
+/// A program that is started again when it has failed.
+struct External {
+    command: Command,
+    process: Option<Process>,
+    version: Value,
 }
 
 fn start(exe: &Path, workers: usize) -> Result<Box<dyn Runner>, String> {
     let mut command = Command::new(exe);
     command.arg(workers.to_string());
-    Ok(Box::new(External::spawn(command)?))
+    Ok(Box::new(External::new(command)?))
 }
 
 impl External {
-    fn spawn(mut command: Command) -> Result<External, String> {
+    fn new(mut command: Command) -> Result<External, String> {
+        let process = Process::spawn(&mut command)?;
+        let version = process.version.clone();
+        Ok(External { command, process: Some(process), version })
+    }
+
+    fn ask(&mut self, job: &Job) -> Result<Sample, String> {
+        let mut process = match self.process.take() {
+            Some(process) => process,
+            None => Process::spawn(&mut self.command)?,
+        };
+        let reply = process.ask(job)?;
+        match job.scenario.shape {
+            Shape::Join if reply.word == check::expected(job.nodes()).wrapping_mul(job.walks) => {}
+            Shape::Join => return Err(format!("the sum over {} nodes is wrong", job.nodes())),
+            _ => check::verify(job.tasks, reply.word)?,
+        }
+        // Kept only after an answer that was right: anything else ends the program.
+        self.process = Some(process);
+        Ok(reply.sample)
+    }
+}
+
+impl Process {
+    fn spawn(command: &mut Command) -> Result<Process, String> {
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let name = command.get_program().to_string_lossy().into_owned();
         let mut child = command.spawn().map_err(|e| format!("{name}: {e}"))?;
@@ -107,7 +136,7 @@ impl External {
                 }
             }
         });
-        let mut out = External { child, stdin, lines, version: Value::Null, sequence: 0, broken: None };
+        let mut out = Process { child, stdin, lines, version: Value::Null, sequence: 0 };
         let ready = out.read(Duration::from_secs(20))?;
         let ready: Value = serde_json::from_str(&ready).map_err(|_| format!("{name} began with {ready:?}"))?;
         ready.get("ready").ok_or_else(|| format!("{name} began with {ready}"))?;
@@ -129,7 +158,7 @@ impl External {
     }
 }
 
-impl Drop for External {
+impl Drop for Process {
     fn drop(&mut self) {
         self.stdin = None;
         // It was started by us and holds nothing worth saving. An error means that it has already ended.
@@ -140,18 +169,11 @@ impl Drop for External {
 
 impl Runner for External {
     fn sample(&mut self, job: &Job) -> Result<Sample, Trouble> {
-        if let Some(why) = &self.broken {
-            return Err(Trouble::Failed(why.clone()));
-        }
-        let reply = self.ask(job).inspect_err(|why| self.broken = Some(why.clone())).map_err(Trouble::Failed)?;
-        match job.scenario.shape {
-            Shape::Join if reply.word == check::expected(job.nodes()).wrapping_mul(job.walks) => {}
-            Shape::Join => {
-                return Err(Trouble::Failed(format!("the sum over {} nodes is wrong", job.nodes())));
-            }
-            _ => check::verify(job.tasks, reply.word).map_err(Trouble::Failed)?,
-        }
-        Ok(reply.sample)
+        self.ask(job).map_err(Trouble::Failed)
+    }
+
+    fn can_start_again(&self) -> bool {
+        true
     }
 
     fn facts(&mut self) -> Value {
@@ -267,7 +289,7 @@ mod tests {
         );
         let mut command = Command::new("sh");
         command.args(["-c", &script]);
-        External::spawn(command).unwrap()
+        External::new(command).unwrap()
     }
 
     #[test]
@@ -278,19 +300,22 @@ mod tests {
         assert!(good.sample(&job).is_ok());
         assert_eq!(good.facts()["version"], "1");
         let mut bad = program(check::expected(job.tasks - 1));
-        assert_eq!(bad.sample(&job).unwrap_err(), Trouble::Failed("1999 of 2000 tasks ran".into()));
+        for _ in 0..2 {
+            assert_eq!(bad.sample(&job).unwrap_err(), Trouble::Failed("1999 of 2000 tasks ran".into()));
+            assert!(bad.process.is_none(), "it is started anew for the next sample");
+        }
     }
 
     #[test]
     fn a_program_that_dies_fails_now_and_later() {
         let mut command = Command::new("sh");
         command.args(["-c", r#"echo '{"ready":"sh"}'"#]);
-        let mut dead = External::spawn(command).unwrap();
+        let mut dead = External::new(command).unwrap();
         for _ in 0..2 {
             assert!(matches!(dead.sample(&job("flood_1m")), Err(Trouble::Failed(_))));
         }
         let mut command = Command::new("sh");
         command.args(["-c", "echo no"]);
-        assert!(External::spawn(command).is_err());
+        assert!(External::new(command).is_err());
     }
 }

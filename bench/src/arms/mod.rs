@@ -92,6 +92,11 @@ pub(crate) enum Trouble {
 /// An arm as the comparison sees it.
 pub(crate) trait Runner {
     fn sample(&mut self, job: &Job) -> Result<Sample, Trouble>;
+    /// Whether it can be asked again after a failure, without anything left of what failed.
+    fn can_start_again(&self) -> bool {
+        false
+    }
+
     /// Facts for the report, such as a version only the arm knows.
     fn facts(&mut self) -> Value {
         Value::Null

@@ -135,6 +135,8 @@ impl Row {
 struct Player {
     kind: &'static arms::Kind,
     runner: Box<dyn Runner>,
+    /// Why it is not asked any more: what is still on its way in a pool that has failed may disturb everybody.
+    dropped: Option<String>,
 }
 
 /// What all rounds of a scenario need.
@@ -167,7 +169,11 @@ impl Session {
             samples: vec![],
             allocations: None,
             latencies: vec![],
-            trouble: p.kind.takes_part(scenario.shape).err().map(|why| Trouble::Absent(why.into())),
+            trouble: match (p.kind.takes_part(scenario.shape), &p.dropped) {
+                (Err(why), _) => Some(Trouble::Absent(why.into())),
+                (Ok(()), Some(why)) => Some(Trouble::Failed(why.clone())),
+                (Ok(()), None) => None,
+            },
             rates: self.rates,
         };
         let mut rows: Vec<Row> = self.players.iter().map(row).collect();
@@ -190,10 +196,8 @@ impl Session {
             // Some arms have no latency to report: that is no reason to drop the rest of the row.
             Err(Trouble::Absent(_)) if job.pass == Pass::Latency => {}
             Err(trouble) => {
-                // What is still on its way in that pool may disturb everybody: it is not asked again.
-                if let Trouble::Failed(why) = &trouble {
-                    let why = format!("not run: failed in {} ({why})", job.scenario.name);
-                    player.runner = Box::new(Dropped(why));
+                if matches!(trouble, Trouble::Failed(_)) && !player.runner.can_start_again() {
+                    player.dropped = Some(format!("not run: failed in {}", job.scenario.name));
                 }
                 row.trouble = Some(trouble);
             }
@@ -204,15 +208,6 @@ impl Session {
                 Pass::Latency => row.latencies.extend(sample.latency),
             },
         }
-    }
-}
-
-/// Stands in for an arm after its first failure.
-struct Dropped(String);
-
-impl Runner for Dropped {
-    fn sample(&mut self, _job: &Job) -> Result<Sample, Trouble> {
-        Err(Trouble::Failed(self.0.clone()))
     }
 }
 
@@ -237,7 +232,7 @@ pub(crate) fn main(options: &args::Compare) -> Result<ExitCode, String> {
     let build = |kind: &&'static arms::Kind| {
         bar.set_message(format!("building {}", kind.name));
         bar.tick();
-        Player { kind, runner: kind.build(workers) }
+        Player { kind, runner: kind.build(workers), dropped: None }
     };
     let players: Vec<Player> = kinds.iter().map(build).collect();
     let mut host = host::describe(&cpus, workers);

@@ -1,5 +1,5 @@
 //! The data that the join trees walk over.
-use crate::calib::spin;
+use crate::calib::spin_alone;
 use crate::check::token;
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -16,7 +16,7 @@ impl Node {
     #[inline(always)]
     pub(crate) fn visit(&self, steps: u64) -> u64 {
         if steps != 0 {
-            spin(steps);
+            spin_alone(steps);
         }
         self.value
     }

@@ -131,7 +131,11 @@ static u64 walk(const Node* n, u64 steps) {
     if (n->left) {
         tbb_::parallel_invoke([&a, n, steps] { a = walk(n->left.get(), steps); }, [&b, n, steps] { b = walk(n->right.get(), steps); });
     }
-    spin(steps);
+    if (steps != 0) {
+        spin(steps);
+        // Without this the chains of several nodes overlap.
+        asm volatile("lfence" ::: "memory");
+    }
     return a + b + n->value;
 }
 

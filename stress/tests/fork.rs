@@ -26,8 +26,10 @@ fn refusals(handle: &Handle, own: &mut Submitter, pending: JoinHandle<()>) -> i3
         &mut || matches!(handle.try_submit(|| ()), Err(SubmitError::Forked(_))),
         &mut || matches!(handle.spawn(|| 1), Err(SubmitError::Forked(_))),
         &mut || handle.submit_batch([|| (), || ()]).is_err_and(|e| matches!(e.reason, SubmitError::Forked(()))),
-        &mut || matches!(own.submit(|| ()), Err(SubmitError::Forked(_))),
-        &mut || own.submit_batch([|| ()]).is_err_and(|e| e.into_tasks().count() == 1),
+        &mut || {
+            let one = matches!(own.submit(|| ()), Err(SubmitError::Forked(_)));
+            one && own.submit_batch([|| ()]).is_err_and(|e| e.into_tasks().count() == 1)
+        },
         &mut || matches!(handle.register_submitter(), Err(SubmitError::Forked(()))),
         &mut || matches!(pending.take().unwrap().join(), Err(JoinError::Cancelled)),
         &mut || handle.join(|| 1, || 2) == (1, 2),

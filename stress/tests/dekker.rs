@@ -1,0 +1,155 @@
+//! A submission against a worker that is about to sleep, round by round: publish and look, against announce and look. Instead
+//! of sleeping the worker notes that it would have; a lost wake-up is a round in which it would have slept and the submitter
+//! saw nobody. Ordinary stress of every kind was seen to miss a missing store-load fence that this shape finds in seconds.
+#![cfg(not(loom))]
+
+use scheduler::BarrierMode;
+use scheduler::internals::idle::{IdleWord, Role};
+use scheduler::internals::mode::Mode;
+use scheduler::internals::queue::lane::Lane;
+use scheduler::internals::sync::{Line, Reclaimer, full_fence, light};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+use std::time::{Duration, Instant};
+use stress::report::say;
+use stress::{Random, run};
+
+/// Longest head start of either side, in spins: as long as either side takes.
+const HEAD_START: u64 = 48;
+
+fn until(word: &AtomicU64, value: u64) -> bool {
+    let mut spins = 0;
+    loop {
+        match word.load(Acquire) {
+            u64::MAX => return false,
+            now if now >= value => return true,
+            _ => spins += 1,
+        }
+        if spins < 2_000 { std::hint::spin_loop() } else { std::thread::yield_now() }
+    }
+}
+
+fn dawdle(random: &mut Random) {
+    (0..random.below(HEAD_START)).for_each(|_| std::hint::spin_loop());
+}
+
+/// What the two sides share.
+struct Table {
+    lane: Lane<u64, 64>,
+    word: IdleWord,
+    mode: Mode,
+    begun: Line<AtomicU64>,
+    ended: Line<AtomicU64>,
+    saw: Line<AtomicBool>,
+}
+
+impl Table {
+    /// The submitter's side of one round, as `submit` does it; `fenced` is false for the control, which breaks the protocol.
+    fn submit(&self, round: u64, fenced: bool) {
+        // SAFETY: one thread is the producer.
+        let slot = unsafe { self.lane.reserve() }.expect("no limit is set");
+        // SAFETY: a fresh slot.
+        unsafe { slot.write(round) };
+        // SAFETY: reserved and written.
+        unsafe { self.lane.commit() };
+        // SAFETY: as for `reserve`.
+        unsafe { self.lane.publish() };
+        light();
+        let mut state = self.word.load();
+        if fenced && state.attention() && state.fenced() {
+            full_fence("stress");
+            state = self.word.load();
+        }
+        self.saw.0.store(state.look(), Relaxed);
+        self.ended.0.store(round, Release);
+    }
+}
+
+/// Rounds, rounds in which the worker would have slept, rounds in which that would have been for ever.
+fn play(time: Duration, mode: BarrierMode, sound: bool, random: &mut Random) -> (u64, u64, u64) {
+    let reclaimer = Reclaimer::new();
+    let words = [IdleWord::new(false, mode == BarrierMode::Fence)];
+    let [word] = words;
+    let table = Table {
+        lane: Lane::new(),
+        word,
+        mode: Mode::new(mode),
+        begun: Line(AtomicU64::new(0)),
+        ended: Line(AtomicU64::new(0)),
+        saw: Line(AtomicBool::new(false)),
+    };
+    let (mut rounds, mut slept, mut lost) = (0, 0, 0);
+    std::thread::scope(|scope| {
+        let mut random_of_submitter = random.fork();
+        let table = &table;
+        scope.spawn(move || {
+            let mut round = 1;
+            while until(&table.begun.0, round) {
+                dawdle(&mut random_of_submitter);
+                table.submit(round, sound);
+                round += 1;
+            }
+        });
+        let registration = reclaimer.register();
+        let end = Instant::now() + time;
+        while rounds % 64 != 0 || Instant::now() < end {
+            rounds += 1;
+            table.begun.0.store(rounds, Release);
+            dawdle(random);
+            table.word.announce(0, Role::default(), false);
+            if sound {
+                assert!(table.mode.heavy_side(std::slice::from_ref(&table.word)));
+            }
+            let sleeps = table.lane.backlog() == 0;
+            until(&table.ended.0, rounds);
+            slept += u64::from(sleeps);
+            lost += u64::from(sleeps && !table.saw.0.load(Relaxed));
+            table.word.retract(0, false);
+            table.word.end_search();
+            let pin = registration.pin();
+            while table.lane.claim(&pin, 64, |_| ()).taken != 0 {}
+        }
+        table.begun.0.store(u64::MAX, Release);
+    });
+    (rounds, slept, lost)
+}
+
+fn sound(name: &'static str, mode: BarrierMode) {
+    run(name, |round| {
+        if mode == BarrierMode::Membarrier && scheduler::Scheduler::builder().workers(1).build().is_err() {
+            return say(&format!("{name}: SKIPPED, no scheduler"));
+        }
+        let (rounds, slept, lost) = play(round.time(400), mode, true, &mut round.random());
+        say(&format!("{name}: {rounds} rounds, {slept} would have slept, {lost} for ever"));
+        assert_eq!(lost, 0, "lost wake-ups in {rounds} rounds");
+    });
+}
+
+#[test]
+fn membarrier() {
+    sound("dekker::membarrier", BarrierMode::Membarrier);
+}
+
+#[test]
+fn fence() {
+    sound("dekker::fence", BarrierMode::Fence);
+}
+
+/// The control: without the barriers the same rounds do lose wake-ups, on a host with two free CPUs. It needs longer than a
+/// round of the gate has; run it with `--ignored`.
+#[test]
+#[ignore = "a control that takes up to a minute"]
+fn without_barriers_it_shows() {
+    run("dekker::without_barriers_it_shows", |round| {
+        let (mut all, mut random) = (0, round.random());
+        for _ in 0..60 {
+            let (rounds, slept, lost) = play(Duration::from_secs(1), BarrierMode::Membarrier, false, &mut random);
+            all += rounds;
+            if lost != 0 {
+                return say(&format!(
+                    "dekker control: lost after {all} rounds ({slept} of the last {rounds} would have slept)"
+                ));
+            }
+        }
+        panic!("{all} rounds without barriers, and nothing lost: this test has no teeth here");
+    });
+}

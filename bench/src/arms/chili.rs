@@ -7,9 +7,9 @@ use std::num::NonZero;
 pub(crate) struct Chili(chili::ThreadPool);
 
 impl Chili {
-    /// The caller works too, so that there is one thread less than workers (but at least one: the pool insists).
+    /// The caller works too, and is one of the threads that the pool is told.
     pub(crate) fn new(workers: usize) -> Result<Chili, String> {
-        let thread_count = NonZero::new(workers.saturating_sub(1).max(1));
+        let thread_count = NonZero::new(workers);
         Ok(Chili(chili::ThreadPool::with_config(chili::Config { thread_count, ..chili::Config::default() })))
     }
 }

@@ -1,18 +1,19 @@
-//! Every constant of the policy, with where its number comes from.
+//! Every constant of the policy, with where its number comes from. The models run with small queues, so that they reach
+//! the ends of blocks and rings, and with a thief whose patience is over.
 
 /// Slots of one lane block: a claim never crosses a block, so this is also the largest batch. 64 slots of 64 bytes are one
 /// page and a line.
-pub const BLOCK: usize = 64;
+pub const BLOCK: usize = if cfg!(loom) { 2 } else { 64 };
 /// Tasks a worker claims at once when it is fast. Two locked instructions per batch come to 0.03 per task.
-pub const BATCH: u64 = 64;
+pub const BATCH: u64 = if cfg!(loom) { 2 } else { 64 };
 /// Capacity of a worker's ring: 32 KiB of pointers; more spills into the worker's own lane.
-pub const RING: usize = 4096;
+pub const RING: usize = if cfg!(loom) { 4 } else { 4096 };
 /// Depth of the latent fork stack; deeper forks run inline.
-pub const FORKS: usize = 1024;
+pub const FORKS: usize = if cfg!(loom) { 2 } else { 1024 };
 /// Tasks run in a row from the private part before the oldest one gets its turn.
-pub const STREAK: u32 = 64;
+pub const STREAK: u32 = if cfg!(loom) { 2 } else { 64 };
 /// Tasks in a row that must be short before a worker counts as fast.
-pub const SHORT_RUN: u32 = 32;
+pub const SHORT_RUN: u32 = if cfg!(loom) { 1 } else { 32 };
 /// Mean task time below which a worker may become fast, and above which it stops being so. The gap is hysteresis.
 pub const SHORT_NS: u64 = 1_500;
 /// See [`SHORT_NS`].
@@ -25,13 +26,13 @@ pub const SPIN_US: u64 = 20;
 /// How long a fast worker that caught up lets tasks gather between two looks.
 pub const GATHER_NS: u64 = 200;
 /// How long a thief waits for an owner to answer before it publishes on the owner's behalf.
-pub const PATIENCE_US: u64 = 50;
+pub const PATIENCE_US: u64 = if cfg!(loom) { 0 } else { 50 };
 /// Periods of the standby: the first, and the longest. Two periods bound how long a stuck owner hides work.
 pub const STANDBY_MIN_US: u64 = 50;
 /// See [`STANDBY_MIN_US`].
 pub const STANDBY_MAX_US: u64 = 150;
 /// Most tasks taken from one victim at once.
-pub const STEAL_MAX: usize = 32;
+pub const STEAL_MAX: usize = if cfg!(loom) { 2 } else { 32 };
 /// Cores that share one idle word.
 pub const SHARD: usize = 8;
 /// Sleep of a parker while the barrier cannot be trusted (the kernel refuses `membarrier` in mid-life).
@@ -41,9 +42,13 @@ pub const UNSURE_MS: u64 = 5;
 pub const PARKS_PER_SECOND: u64 = 40_000;
 /// Stack that must remain for a waiting worker to help with other tasks.
 pub const STACK_RESERVE: usize = 128 * 1024;
+/// Blocks freed (4 MiB of them) after which a parker asks the allocator to give memory back to the system.
+pub const FREED_BLOCKS: u64 = 1_024;
 /// Default stack of a worker.
 pub const STACK_SIZE: usize = 2 * 1024 * 1024;
 /// Smallest stack that the builder accepts.
 pub const STACK_MIN: usize = 64 * 1024;
+/// Places that the list of submitter lanes begins with.
+pub const LANES: usize = if cfg!(loom) { 1 } else { 64 };
 /// Most workers of one scheduler.
 pub const WORKERS_MAX: usize = 1024;

@@ -47,6 +47,9 @@ impl<T> JoinHandle<T> {
 
     /// Waits for the task and returns its value. A worker (of any scheduler) runs other tasks meanwhile; every other thread
     /// sleeps. Never call it inside of a lock that tasks take: use [`JoinHandle::join_with`] and [`Help::Own`] there.
+    /// A task should join only what it (or a task it has spawned) has spawned: a worker that waits runs other tasks on top
+    /// of the waiting one, so two tasks that wait for each other's siblings may end up below one another on one stack, and
+    /// wait for ever.
     ///
     /// # Errors
     /// [`JoinError::Panicked`] with the task's panic; [`JoinError::Cancelled`] if it was aborted or dropped unrun, or in

@@ -1,6 +1,6 @@
 #![doc = include_str!("README.md")]
 
-use crate::sync::{AcqRel, AtomicU64, Line, Relaxed, ord};
+use crate::sync::{AcqRel, Acquire, AtomicU64, Line, Relaxed, full_fence, ord};
 use std::fmt;
 
 /// Workers one shard can hold; the grouping policy asks for fewer.
@@ -111,6 +111,22 @@ impl IdleWord {
     #[inline(always)]
     pub fn load(&self) -> State {
         State(self.0.0.load(Relaxed))
+    }
+
+    /// Any thread. For whoever concludes something from what the workers did before they went idle.
+    pub fn load_acquire(&self) -> State {
+        // I2: pairs with I1.
+        State(self.0.0.load(ord("I2", Acquire)))
+    }
+
+    /// The look of the often side: behind the full fence where the mode asks for it. The caller has passed the light side.
+    pub fn settle(&self) -> State {
+        let state = self.load();
+        if !state.fenced() {
+            return state;
+        }
+        full_fence("B5");
+        self.load()
     }
 
     /// Applies `step` in one atomic step and returns the state before it; `None` when `step` declines.

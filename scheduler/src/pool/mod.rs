@@ -153,7 +153,7 @@ impl Pool {
     /// Waits until every worker has left; true when they have.
     pub(crate) fn await_end(&self, limit: Duration) -> bool {
         let shared = &self.shared;
-        shared.await_quiet(limit, || shared.alive.load(crate::sync::Acquire) == 0)
+        shared.await_quiet(limit, || shared.all_left())
     }
 
     /// Joins the threads, which have left or are about to; the calling thread's own, if it is a worker, is let go.

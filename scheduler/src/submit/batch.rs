@@ -1,12 +1,12 @@
 //! Many tasks with one publication and one wake decision.
 #![expect(unsafe_code, reason = "the producer's side of a lane, over calls of the user's iterator")]
 
-use super::{OnFull, find_lane, on_lane, refuses, settle};
+use super::{OnFull, find_lane, on_lane, refuses, ring_worker};
 use crate::error::BatchError;
 use crate::lanes::Entry;
 use crate::sync::{Arc, light};
 use crate::task::raw::{Job, RawTask};
-use crate::worker::{Shared, current};
+use crate::worker::Shared;
 use std::marker::PhantomData;
 
 /// A batch on its way: tasks committed and not published yet. Published when it is dropped, also by a panic of the iterator.
@@ -61,7 +61,7 @@ impl<'a, J: Job> Batch<'a, J> {
         light();
         // SAFETY: points into the scheduler that is borrowed.
         let word = unsafe { &*self.entry.word };
-        let state = settle(word);
+        let state = word.settle();
         let end = self.position();
         let mut first = end;
         if refuses(self.shared) {
@@ -142,10 +142,7 @@ where
     I::Item: FnOnce() + Send + 'static,
 {
     let tasks = tasks.into_iter();
-    if let Some(context) = current()
-        && context.shared.id == shared.id
-        && shared.credits.is_none()
-    {
+    if let Some(context) = ring_worker(shared) {
         return Ok(tasks.fold(0, |count, task| {
             // SAFETY: the task owns what it uses.
             unsafe { context.submit(task) };

@@ -12,10 +12,9 @@ pub use submitter::Submitter;
 
 use crate::credit::Acquired;
 use crate::error::SubmitError;
-use crate::idle::State;
 use crate::lanes::Entry;
 use crate::phase::Phase;
-use crate::sync::{Arc, full_fence, light};
+use crate::sync::{Arc, light};
 use crate::task::raw::{Job, RawTask};
 use crate::worker::{Context, Shared, current};
 use std::cell::{Cell, RefCell};
@@ -189,6 +188,15 @@ pub(crate) unsafe fn submit<J: Job>(shared: &Arc<Shared>, job: J, full: OnFull) 
     unsafe { on_lane(shared, entry, job, full) }
 }
 
+/// This thread's worker, if it submits to `shared` through its ring.
+fn ring_worker<'a>(shared: &Shared) -> Option<&'a Context> {
+    LAST.with(|last| {
+        let own = std::ptr::eq(last.ring_of.get(), shared);
+        // SAFETY: cleared before the context ends.
+        own.then(|| unsafe { &*last.worker.get() })
+    })
+}
+
 /// A lane that this thread may use now.
 struct Lease<'a> {
     shared: &'a Shared,
@@ -217,7 +225,8 @@ impl Drop for Lease<'_> {
 #[cold]
 #[inline(never)]
 fn find_lane(shared: &Arc<Shared>) -> Result<Lease<'_>, Refusal> {
-    if shared.phase.get() != Phase::Open && !is_worker_of(shared) {
+    // Before any lock: in the child of a fork it may be held by nobody who lives.
+    if refuses(shared) {
         return Err(Refusal::Closed);
     }
     if let Some(context) = current()
@@ -309,7 +318,7 @@ unsafe fn on_lane<J: Job>(shared: &Shared, entry: &Entry, job: J, full: OnFull) 
 #[inline(never)]
 unsafe fn published<J: Job>(shared: &Shared, entry: &Entry) -> Result<(), SubmitError<J>> {
     // SAFETY: points into the scheduler that the caller borrows.
-    let state = settle(unsafe { &*entry.word });
+    let state = unsafe { &*entry.word }.settle();
     if refuses(shared) {
         // SAFETY: the producer.
         let position = unsafe { entry.lane.position() } - 1;
@@ -325,16 +334,6 @@ unsafe fn published<J: Job>(shared: &Shared, entry: &Entry) -> Result<(), Submit
         shared.notify(entry.shard);
     }
     Ok(())
-}
-
-/// The fence of the submitting side where the mode asks for it, and the word behind it.
-fn settle(word: &crate::idle::IdleWord) -> State {
-    let state = word.load();
-    if !state.fenced() {
-        return state;
-    }
-    full_fence("B5");
-    word.load()
 }
 
 /// The scheduler takes nothing from here any more. Its own workers may go on: their tasks belong to what is drained.

@@ -33,7 +33,9 @@ pub struct Submitter {
 unsafe impl Send for Submitter {}
 
 impl Submitter {
-    pub(crate) fn new(shared: &Arc<Shared>) -> Result<Self, SubmitError<()>> {
+    /// A lane for a thread of the models.
+    #[doc(hidden)]
+    pub fn new(shared: &Arc<Shared>) -> Result<Self, SubmitError<()>> {
         if shared.phase.get() != Phase::Open {
             return Err(shared.refusal(()));
         }

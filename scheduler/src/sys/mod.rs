@@ -107,6 +107,16 @@ impl Drop for WipePage {
     }
 }
 
+/// `malloc_trim(0)` where the C library has it: pages of freed memory go back to the system. Other allocators decide for
+/// themselves.
+pub fn release_free_memory() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: no precondition; touches free memory only.
+    unsafe {
+        libc::malloc_trim(0);
+    }
+}
+
 /// Lowest address of the calling thread's stack that may be used: `pthread_getattr_np`. Zero when it is unknown.
 pub fn stack_floor() -> usize {
     let mut attr = std::mem::MaybeUninit::<libc::pthread_attr_t>::uninit();

@@ -7,7 +7,7 @@ use crate::config::{BATCH, STACK_RESERVE};
 use crate::idle::IdleWord;
 use crate::lanes::Entry;
 use crate::queue::{forks, local};
-use crate::sync::{AcqRel, Arc, Registration, full_fence, light, ord, ticks_per_us};
+use crate::sync::{Arc, Registration, full_fence, light, ticks_per_us};
 use crate::task::cells::Cells;
 use crate::task::raw::{Header, Job, RawTask};
 use std::cell::Cell;
@@ -298,16 +298,6 @@ impl Context {
     /// Nanoseconds of `ticks`.
     pub(super) fn ns(&self, ticks: u64) -> u64 {
         ticks.saturating_mul(1000) / self.ticks_per_us
-    }
-
-    /// This worker goes to sleep, or comes back, with a task on its stack.
-    pub(super) fn waiting(&self, on: bool) {
-        let waiting = &self.shared.waiting.0;
-        if on {
-            waiting.fetch_add(1, ord("W1", AcqRel));
-        } else {
-            waiting.fetch_sub(1, ord("W1", AcqRel));
-        }
     }
 }
 

@@ -3,11 +3,11 @@
 use super::context::Context;
 use super::help::Wait;
 use super::remote::Remote;
-use crate::config::{GATHER_NS, PATIENCE_US, STANDBY_MAX_US, STANDBY_MIN_US, UNSURE_MS};
+use crate::config::{FREED_BLOCKS, GATHER_NS, PATIENCE_US, STANDBY_MAX_US, STANDBY_MIN_US, UNSURE_MS};
 use crate::idle::Role;
 use crate::park::Parked;
 use crate::phase::Phase;
-use crate::sync::{pause, ticks, yield_now};
+use crate::sync::{Relaxed, pause, ticks, yield_now};
 use crate::task::raw::Header;
 use std::time::Duration;
 
@@ -143,13 +143,13 @@ impl Context {
 
     /// Announces, looks once more at every source, sleeps. `Again`: the caller is counted as a searcher.
     fn park(&self, searching: bool, wait: Option<&dyn Wait>) -> Outcome {
-        let _waiting = wait.map(|_| Waiting::new(self));
         if wait.is_some_and(|w| !w.register(self.me().parker.clone())) && !searching {
             self.word().begin_search(u64::MAX);
             return Outcome::Again;
         }
         let fast = self.me().unmark_fast();
         self.short_run.set(0);
+        let _waiting = self.rest(wait.is_some());
         let watch = (self.sample(false).watch || self.anyone_fast()) && !self.shared.tuning.no_standby;
         let standby = self.word().announce(self.me().bit, Role { searching, fast }, watch);
         let sure = self.shared.heavy_side();
@@ -266,6 +266,7 @@ impl Context {
         let pin = self.scanner.pin();
         self.shared.lanes.scan(&pin, 0, |entry| -> Option<()> {
             entry.lane.trim();
+            self.shared.freed.fetch_add(entry.lane.take_freed(), Relaxed);
             None
         });
         let orphans = self.shared.lanes.orphans(&pin);
@@ -274,6 +275,10 @@ impl Context {
             self.shared.lanes.reap();
         }
         self.scanner.flush();
+        // Many freed blocks: the allocator may sit on them, so it is asked to give them back to the system.
+        if self.shared.freed.load(Relaxed) > FREED_BLOCKS && self.shared.freed.swap(0, Relaxed) != 0 {
+            crate::sys::release_free_memory();
+        }
     }
 
     /// The worker is announced and has found nothing: is that the end, or at least a quiet moment?
@@ -302,15 +307,16 @@ struct Peers {
 /// Counts a worker that sleeps with a task on its stack.
 struct Waiting<'a>(&'a Context);
 
-impl<'a> Waiting<'a> {
-    fn new(context: &'a Context) -> Self {
-        context.waiting(true);
-        Waiting(context)
+impl Context {
+    /// This worker is about to announce itself idle; what is returned ends when it is up again.
+    fn rest(&self, waiting: bool) -> Option<Waiting<'_>> {
+        self.shared.rests.begin(waiting);
+        waiting.then(|| Waiting(self))
     }
 }
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        self.0.waiting(false);
+        self.0.shared.rests.end_waiting();
     }
 }

@@ -1,6 +1,8 @@
 //! What all threads of one scheduler share, and what they may do with it.
 
 use super::remote::Remote;
+use super::rests::Rests;
+use crate::config::LANES;
 use crate::credit::Credits;
 use crate::error::SubmitError;
 use crate::idle::IdleWord;
@@ -61,14 +63,16 @@ pub struct Shared {
     pub tuning: Tuning,
     /// The host.
     pub topology: numa::Topology,
-    /// Workers that sleep inside a join or scope: idle in the idle word, but with a task on their stack.
-    pub waiting: Line<AtomicU32>,
+    /// How often workers have gone idle, and how many of the idle sleep inside a join or scope.
+    pub rests: Rests,
     /// Workers whose thread has not left.
     pub alive: AtomicU32,
     /// Wake-ups by system call, by anybody.
     pub wakes: AtomicU64,
     /// Tasks dropped by an aborting shutdown.
     pub dropped: AtomicU64,
+    /// Lane blocks freed since the allocator was last asked to give memory back.
+    pub freed: AtomicU64,
     /// Threads in `wait_idle` or `shutdown`, and the word they sleep on.
     watchers: AtomicUsize,
     quiet: FutexWord,
@@ -100,7 +104,7 @@ impl Shared {
             mode,
             words,
             members: members.into_iter().map(Vec::into_boxed_slice).collect(),
-            lanes: LaneTable::new(64),
+            lanes: LaneTable::new(LANES),
             alive: AtomicU32::new(workers.len() as u32),
             workers,
             credits,
@@ -108,9 +112,10 @@ impl Shared {
             hooks,
             tuning,
             topology,
-            waiting: Line(AtomicU32::new(0)),
+            rests: Rests::new(),
             wakes: AtomicU64::new(0),
             dropped: AtomicU64::new(0),
+            freed: AtomicU64::new(0),
             watchers: AtomicUsize::new(0),
             quiet: FutexWord::new(0),
         }
@@ -179,27 +184,35 @@ impl Shared {
 
     /// Every worker is idle with an empty stack, and no queue holds a task. The caller has passed the heavy side after the
     /// last thing it wants covered.
+    ///
+    /// A worker may be up between two looks at it, and take a task from one queue before we look there and leave another
+    /// one where we have looked already. So the looks are framed: idle before and after, and nobody has gone idle between.
     pub fn quiescent(&self, pin: &Pin) -> bool {
-        let idle: u32 = self.words.iter().map(|w| w.load().idle().count_ones()).sum();
-        // W2: pairs with the increments in `help`, so that a waiter that has left is seen as busy.
-        idle as usize == self.workers.len()
-            && self.waiting.0.load(ord("W2", Acquire)) == 0
+        let Some(before) = self.rests.undisturbed() else { return false };
+        self.all_idle()
             && !self.backlog(pin)
             && self.workers.iter().all(|w| w.public_len() + w.private_hint() == 0)
+            && (planted("quiet-one-look") || self.all_idle() && self.rests.undisturbed() == Some(before))
+    }
+
+    fn all_idle(&self) -> bool {
+        let idle: u32 = self.words.iter().map(|w| w.load_acquire().idle().count_ones()).sum();
+        idle as usize == self.workers.len()
     }
 
     /// A parker has found the scheduler quiescent: tells whoever waits for that.
     pub fn announce_quiet(&self) {
-        // The heavy side between the announcement and this load pairs with the fence in `await_quiet`.
+        // The heavy side between the announcement and this load pairs with the light side (or W6) in `await_quiet`.
         if self.watchers.load(Relaxed) != 0 {
-            self.quiet.value.fetch_add(1, ord("W3", AcqRel));
-            // SAFETY-free: the word is borrowed.
-            self.wake_watchers();
+            self.ring_quiet();
         }
     }
 
+    /// Whoever waits for a quiet moment, or for the end, looks again.
     #[cold]
-    fn wake_watchers(&self) {
+    fn ring_quiet(&self) {
+        // W4: who has seen this ring (W5) sees what it is about.
+        self.quiet.value.fetch_add(1, ord("W4", Release));
         super::remote::wake_word(&self.quiet, u32::MAX);
     }
 
@@ -207,11 +220,13 @@ impl Shared {
     /// leaves. True: done.
     pub fn await_quiet(&self, limit: Duration, done: impl Fn() -> bool) -> bool {
         let deadline = Instant::now().checked_add(limit);
-        self.watchers.fetch_add(1, ord("W4", AcqRel));
+        // Relaxed: the barrier below orders it before the look.
+        self.watchers.fetch_add(1, Relaxed);
         let result = loop {
             let seen = self.quiet.value.load(ord("W5", Acquire));
+            // Both modes of the barrier: a parker announces, passes its heavy side, and looks whether somebody watches.
+            light();
             full_fence("W6");
-            // A parker in the membarrier mode orders its announcement against this fence by its own barrier.
             if done() {
                 break true;
             }
@@ -227,9 +242,14 @@ impl Shared {
 
     /// A worker's thread is about to end.
     pub fn left(&self) {
-        self.alive.fetch_sub(1, ord("W7", AcqRel));
-        self.quiet.value.fetch_add(1, ord("W3", AcqRel));
-        self.wake_watchers();
+        // W7: who knows that all have left (W8) sees what they have done.
+        self.alive.fetch_sub(1, ord("W7", Release));
+        self.ring_quiet();
+    }
+
+    /// Every worker's thread has ended, or is about to and touches nothing any more.
+    pub fn all_left(&self) -> bool {
+        self.alive.load(ord("W8", Acquire)) == 0
     }
 
     /// The shard nearest to the calling thread.

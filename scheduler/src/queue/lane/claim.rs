@@ -132,6 +132,11 @@ impl<S, const BLOCK: usize> Lane<S, BLOCK> {
         self.stock.trim(self.blocks_in_use());
     }
 
+    /// Blocks that went back to the allocator since this was called last. Any thread.
+    pub fn take_freed(&self) -> u64 {
+        self.stock.take_freed()
+    }
+
     /// Blocks between the two ends, rounded up: an estimate.
     fn blocks_in_use(&self) -> u64 {
         // Relaxed: a stale value keeps or frees a few blocks more.

@@ -15,6 +15,8 @@ pub(super) struct Stock<S, const BLOCK: usize> {
     /// Blocks in existence, in use or not. Written only together with the allocator, so that a lane in steady state
     /// counts nothing.
     existing: AtomicU64,
+    /// Blocks given back to the allocator since somebody asked.
+    freed: AtomicU64,
 }
 
 impl<S, const BLOCK: usize> Stock<S, BLOCK> {
@@ -26,7 +28,7 @@ impl<S, const BLOCK: usize> Stock<S, BLOCK> {
     const HANDFUL: usize = if BLOCK < 8 { 1 } else { BLOCK / 8 };
 
     pub(super) fn new() -> Self {
-        Stock { returned: Line(AtomicPtr::new(null_mut())), existing: AtomicU64::new(0) }
+        Stock { returned: Line(AtomicPtr::new(null_mut())), existing: AtomicU64::new(0), freed: AtomicU64::new(0) }
     }
 
     /// A block for the owner, out of `cache` if possible.
@@ -66,6 +68,7 @@ impl<S, const BLOCK: usize> Stock<S, BLOCK> {
     pub(super) unsafe fn give(&self, block: *mut Block<S, BLOCK>, in_use: u64) {
         if self.spare(in_use) > Self::KEEP_BUSY {
             self.existing.fetch_sub(1, Relaxed);
+            self.freed.fetch_add(1, Relaxed);
             // SAFETY: exclusive, by the caller's promise.
             return unsafe { Block::free(block) };
         }
@@ -97,6 +100,12 @@ impl<S, const BLOCK: usize> Stock<S, BLOCK> {
         // SAFETY: the part of the list that is not.
         let freed = unsafe { Self::free_list(surplus) };
         self.existing.fetch_sub(freed, Relaxed);
+        self.freed.fetch_add(freed, Relaxed);
+    }
+
+    /// Blocks given back to the allocator since this was called last. Relaxed: a statistic.
+    pub(super) fn take_freed(&self) -> u64 {
+        if self.freed.load(Relaxed) == 0 { 0 } else { self.freed.swap(0, Relaxed) }
     }
 
     /// Frees all blocks that are not registered anywhere, `cache` included.

@@ -66,4 +66,5 @@ pub mod internals {
     pub use crate::sync;
     pub use crate::task;
     pub use crate::worker;
+    pub use numa;
 }

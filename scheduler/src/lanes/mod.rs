@@ -1,8 +1,4 @@
-//! The list of submitter lanes: lock-free for scanners, locked for registration.
-//!
-//! An array of places that scanners read under an epoch pin. A lane never moves, so a scan that runs beside registrations
-//! misses only lanes younger than itself, whose submitters look at the idle word after they publish. A freed place is
-//! reused; a full array is replaced by a larger one and retired. See the README, events R1 to R6.
+#![doc = include_str!("README.md")]
 #![expect(unsafe_code, reason = "pointers to lanes that an epoch keeps alive")]
 
 use crate::config::BLOCK;
@@ -104,7 +100,8 @@ impl LaneTable {
         }
         if len < array.places.len() {
             array.places[len].store(entry, ord("R3", Release));
-            return array.len.store(len + 1, ord("R5", Release));
+            // Relaxed: a length that is seen too early leads to a place that is seen empty, as if it were not there.
+            return array.len.store(len + 1, Relaxed);
         }
         let larger = Array::new(len * 2);
         // SAFETY: just made, not shared yet.
@@ -167,8 +164,8 @@ impl LaneTable {
         let array = self.array.load(ord("R7", Acquire));
         // SAFETY: see R7.
         let array = unsafe { &*array };
-        // R8: pairs with R5; a stale length hides only lanes younger than this scan.
-        let len = array.len.load(ord("R8", Acquire));
+        // Relaxed: a stale length hides only lanes younger than this scan.
+        let len = array.len.load(Relaxed);
         for i in 0..len {
             let at = if start + i < len { start + i } else { (start + i) % len };
             // R4: pairs with R3.

@@ -1,6 +1,6 @@
-//! Open, closing, sealed, finished: the one word that every submit reads after it has published.
+#![doc = include_str!("README.md")]
 
-use crate::sync::{AcqRel, Acquire, AtomicBool, ForkWord, Relaxed, Release, ord};
+use crate::sync::{Acquire, AtomicBool, ForkWord, Relaxed, Release, ord};
 
 /// What the word says. The order is the order of life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -53,12 +53,13 @@ impl PhaseWord {
     /// Moves on from `from`; false when somebody else did.
     pub fn advance(&self, from: Phase, to: Phase) -> bool {
         // E1: a worker that reads Sealed sees all that the closer's barrier made visible.
-        self.word.advance(from as u32, to as u32, ord("E1", AcqRel))
+        self.word.advance(from as u32, to as u32, ord("E1", Release))
     }
 
     /// From now on queued tasks are dropped instead of run.
     pub fn set_abort(&self) {
-        self.abort.store(true, Release);
+        // Relaxed: see `aborting`.
+        self.abort.store(true, Relaxed);
     }
 
     /// Queued tasks are dropped instead of run. Relaxed: late by a task or two does no harm.

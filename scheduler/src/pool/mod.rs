@@ -127,27 +127,9 @@ impl Pool {
         self.threads.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    /// Open -> closing -> sealed: refuses submissions, and makes everything accepted visible to the workers.
+    /// Refuses submissions from now on; see [`Shared::close`].
     pub(crate) fn close(&self, abort: bool) {
-        let shared = &self.shared;
-        if abort {
-            shared.phase.set_abort();
-        }
-        if !shared.phase.advance(Phase::Open, Phase::Closing) {
-            return;
-        }
-        // C2, C3 of the phase protocol. Without the barrier there is only time: a store stays in a buffer for less.
-        while !shared.heavy_side() {
-            std::thread::sleep(Duration::from_millis(10));
-            if shared.mode.get() == BarrierMode::Switching {
-                break;
-            }
-        }
-        shared.phase.advance(Phase::Closing, Phase::Sealed);
-        if let Some(credits) = &shared.credits {
-            credits.close();
-        }
-        shared.wake_all();
+        self.shared.close(abort);
     }
 
     /// Waits until every worker has left; true when they have.

@@ -56,19 +56,42 @@ mod real {
     }
 }
 
+/// The stand-in. It frees as soon as nobody is pinned. What is freed is poisoned and kept until the domain goes, so that a
+/// later use ends the model instead of passing by luck. Pins are no events of the model: they order nothing, as nothing
+/// may rely on a pin for order, and add no interleavings.
 #[cfg(loom)]
 mod real {
-    use super::super::{Arc, Mutex};
+    use std::alloc::{Layout, dealloc};
+    use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-    /// What is due later. loom threads are coroutines of one OS thread.
-    struct Due(Box<dyn FnOnce()>);
-    // SAFETY: never leaves the one OS thread of a model.
-    unsafe impl Send for Due {}
-    type Garbage = Vec<Due>;
+    struct Grave {
+        at: *mut u8,
+        layout: Layout,
+        bury: unsafe fn(*mut u8),
+    }
+    // SAFETY: loom threads are coroutines of one OS thread.
+    unsafe impl Send for Grave {}
+
+    #[derive(Default)]
     struct State {
         pinned: usize,
-        garbage: Garbage,
+        garbage: Vec<Grave>,
+        buried: Vec<Grave>,
     }
+
+    impl Drop for State {
+        fn drop(&mut self) {
+            for grave in self.buried.drain(..) {
+                // SAFETY: from a `Box` of this layout, whose value is gone.
+                unsafe { dealloc(grave.at, grave.layout) };
+            }
+        }
+    }
+
+    fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+        state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// See the real twin.
     pub struct Reclaimer(Arc<Mutex<State>>);
     /// See the real twin.
@@ -79,7 +102,7 @@ mod real {
     impl Reclaimer {
         /// See the real twin.
         pub fn new() -> Self {
-            Reclaimer(Arc::new(Mutex::new(State { pinned: 0, garbage: Vec::new() })))
+            Reclaimer(Arc::default())
         }
         /// See the real twin.
         pub fn register(&self) -> Registration {
@@ -90,11 +113,21 @@ mod real {
     impl Registration {
         /// See the real twin.
         pub fn pin(&self) -> Pin {
-            self.0.lock().unwrap().pinned += 1;
+            lock(&self.0).pinned += 1;
             Pin(self.0.clone())
         }
         /// See the real twin.
         pub fn flush(&self) {}
+    }
+
+    /// # Safety
+    /// `at` holds a `T` that nobody uses any more.
+    unsafe fn bury<T>(at: *mut u8) {
+        let at = at.cast::<T>();
+        // SAFETY: the caller's promise.
+        unsafe { at.drop_in_place() };
+        // SAFETY: memory of a `T` that is gone.
+        unsafe { at.cast::<u8>().write_bytes(0xee, size_of::<T>()) };
     }
 
     impl Pin {
@@ -102,20 +135,22 @@ mod real {
         ///
         /// # Safety
         /// See the real twin.
-        pub unsafe fn retire<T: 'static>(&self, ptr: *mut T) {
-            // SAFETY: from `Box::into_raw` and retired once, by the caller's promise.
-            let free = move || drop(unsafe { Box::from_raw(ptr) });
-            self.0.lock().unwrap().garbage.push(Due(Box::new(free)));
+        pub unsafe fn retire<T: Send + 'static>(&self, ptr: *mut T) {
+            lock(&self.0).garbage.push(Grave { at: ptr.cast(), layout: Layout::new::<T>(), bury: bury::<T> });
         }
     }
 
     impl Drop for Pin {
         fn drop(&mut self) {
-            let mut state = self.0.lock().unwrap();
+            let mut state = lock(&self.0);
             state.pinned -= 1;
-            let due = if state.pinned == 0 { std::mem::take(&mut state.garbage) } else { Garbage::new() };
+            let due = if state.pinned == 0 { std::mem::take(&mut state.garbage) } else { Vec::new() };
             drop(state);
-            due.into_iter().for_each(|due| (due.0)());
+            for grave in due {
+                // SAFETY: from `Box::into_raw` and retired once, by the promise of `retire`.
+                unsafe { (grave.bury)(grave.at) };
+                lock(&self.0).buried.push(grave);
+            }
         }
     }
 }

@@ -16,7 +16,9 @@ const SMALL: usize = 1023;
 const MEDIUM: usize = 255;
 const LARGE: usize = 63;
 
-struct Depots {
+/// Where the cells of all threads come from, and where those of ended threads wait.
+#[derive(Default)]
+pub struct Depots {
     small: Depot<64, SMALL>,
     medium: Depot<256, MEDIUM>,
     large: Depot<1024, LARGE>,
@@ -24,7 +26,7 @@ struct Depots {
 
 fn depots() -> &'static Depots {
     static DEPOTS: OnceLock<Depots> = OnceLock::new();
-    DEPOTS.get_or_init(|| Depots { small: Depot::new(), medium: Depot::new(), large: Depot::new() })
+    DEPOTS.get_or_init(Depots::default)
 }
 
 /// One thread's cells.
@@ -36,7 +38,11 @@ pub struct Cells {
 
 impl Cells {
     fn new() -> Self {
-        let depots = depots();
+        Self::of(depots())
+    }
+
+    /// Cells of depots other than the process's; for models, whose statics cannot hold what a model checks.
+    pub fn of(depots: &'static Depots) -> Self {
         Cells { small: Cache::new(&depots.small), medium: Cache::new(&depots.medium), large: Cache::new(&depots.large) }
     }
 

@@ -9,8 +9,10 @@ use crate::idle::IdleWord;
 use crate::lanes::LaneTable;
 use crate::mode::Mode;
 use crate::phase::{Phase, PhaseWord};
-use crate::sync::{AcqRel, Acquire};
-use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, FutexWord, Line, Pin, Relaxed, full_fence, ord};
+use crate::mode::BarrierMode;
+use crate::sync::{
+    Acquire, AtomicU32, AtomicU64, AtomicUsize, FutexWord, Pin, Relaxed, Release, full_fence, light, ord, planted,
+};
 use std::any::Any;
 use std::time::{Duration, Instant};
 
@@ -150,8 +152,11 @@ impl Shared {
         }
     }
 
-    /// Shutdown only: wakes everybody who is idle.
+    /// Shutdown only: wakes everybody who is idle. Whoever goes idle later sees the phase that was stored before.
     pub fn wake_all(&self) {
+        // Both modes of the barrier: a parker announces, passes its heavy side, and looks at the phase.
+        light();
+        full_fence("C1");
         for (index, worker) in self.workers.iter().enumerate() {
             if self.words[worker.shard].choose_this(worker.bit) {
                 self.unpark(index);
@@ -163,6 +168,28 @@ impl Shared {
     #[inline]
     pub fn heavy_side(&self) -> bool {
         self.mode.heavy_side(&self.words)
+    }
+
+    /// Open -> closing -> sealed: refuses submissions, and makes everything accepted visible to the workers.
+    pub fn close(&self, abort: bool) {
+        if abort {
+            self.phase.set_abort();
+        }
+        if !self.phase.advance(Phase::Open, Phase::Closing) {
+            return;
+        }
+        // E2 of the phase protocol. Without the barrier there is only time: a store stays in a buffer for less.
+        while !planted("close-no-barrier") && !self.heavy_side() {
+            std::thread::sleep(Duration::from_millis(10));
+            if self.mode.get() == BarrierMode::Switching {
+                break;
+            }
+        }
+        self.phase.advance(Phase::Closing, Phase::Sealed);
+        if let Some(credits) = &self.credits {
+            credits.close();
+        }
+        self.wake_all();
     }
 
     // ---- what there is to do ---------------------------------------------------------------------------------

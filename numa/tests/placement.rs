@@ -32,6 +32,12 @@ fn spread_takes_cores_before_siblings_and_nodes_in_turn() {
 }
 
 #[test]
+fn siblings_go_first_where_the_cache_has_fewest_workers() {
+    // Caches of three cores (CPUs 0-5) and of one (6-7).
+    assert_eq!(places("node cores=4 threads=2; cache 6-7", Placement::Spread, 8), [0, 6, 2, 4, 7, 1, 3, 5]);
+}
+
+#[test]
 fn spread_over_unequal_nodes_stays_as_even_as_it_can() {
     // Node 0 has one core of two threads, node 1 five cores: its cores come before the sibling.
     assert_eq!(places("node threads=2; node cores=5", Placement::Spread, 7), [0, 2, 3, 4, 5, 6, 1]);

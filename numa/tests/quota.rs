@@ -5,7 +5,7 @@ mod common;
 
 use common::set;
 use common::tree::Tree;
-use numa::{NodeId, Topology};
+use numa::{CpuId, NodeId, Pin, Placement, PlacementError, Topology, plan};
 
 const V2: &str = "30 1 0:26 / /sys/fs/cgroup rw shared:4 - cgroup2 cgroup2 rw,nsdelegate\n";
 const V1_CPU: &str = "31 1 0:27 / /sys/fs/cgroup/cpu,cpuacct rw shared:5 - cgroup cgroup rw,cpu,cpuacct\n";
@@ -180,4 +180,22 @@ fn a_mask_of_absent_cpus_is_not_believed() {
     let host = host("0::/\n", V2, &[("proc/self/status", "Cpus_allowed_list:\t64-65\n")]);
     assert_eq!(host.allowed(), &set("0-7"));
     assert!(host.notes().iter().any(|note| note.about == "allowed"));
+}
+
+#[test]
+fn isolated_cpus_may_be_asked_for_within_the_cpuset() {
+    let host = host(
+        "0::/\n",
+        V2,
+        &[
+            ("sys/devices/system/cpu/isolated", "2-5\n"),
+            ("sys/fs/cgroup/cpuset.cpus.effective", "0-3\n"),
+            ("proc/self/status", "Cpus_allowed_list:\t0-1\n"),
+        ],
+    );
+    assert_eq!((host.isolated(), host.allowed()), (&set("2-5"), &set("0-1")));
+    let ask = |list: &str| plan(&host, &Placement::Cpus(set(list)), Pin::Auto, 1);
+    assert!(ask("1-3").is_ok());
+    let error = ask("3-4").unwrap_err();
+    assert_eq!(error, PlacementError::ForbiddenCpu { cpu: CpuId::new(4), allowed: set("0-1") });
 }

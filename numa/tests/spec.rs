@@ -105,6 +105,13 @@ fn statements_about_cpus() {
 }
 
 #[test]
+fn later_statements_about_a_cpu_win() {
+    let host = host("node cores=4; cache 0-2; cache 2-3; core 0-1; core 1-2");
+    assert_eq!(llcs(&host), ["0-1", "2-3"]);
+    assert_eq!(cores(&host), ["0", "1-2", "3"]);
+}
+
+#[test]
 fn a_node_stands_in_for_caches_nobody_describes() {
     let host = host("2*node llcs=0 cores=3");
     assert_eq!(llcs(&host), ["0-2", "3-5"]);

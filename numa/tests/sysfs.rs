@@ -274,6 +274,26 @@ fn second_level_caches_where_there_is_no_third() {
 }
 
 #[test]
+fn instruction_caches_and_caches_without_their_owner_do_not_count() {
+    let tree = two_nodes();
+    for cpu in 0..8 {
+        let core = cpu / 2 * 2;
+        for (index, level, kind, list) in [
+            (2, "2", "Data", format!("{core}-{}", core + 1)),
+            (3, "2", "Instruction", "0-7".to_owned()),
+            (4, "3", "Unified", String::new()),
+        ] {
+            let path = format!("cpu{cpu}/cache/index{index}");
+            tree.cpu(&format!("{path}/level"), level).cpu(&format!("{path}/type"), kind);
+            tree.cpu(&format!("{path}/shared_cpu_list"), list);
+        }
+    }
+    let host = tree.read();
+    holds_together(&host);
+    assert_eq!(host.llcs().iter().map(|llc| llc.cpus.to_string()).collect::<Vec<_>>(), ["0-1", "2-3", "4-5", "6-7"]);
+}
+
+#[test]
 fn a_third_level_at_an_unusual_index() {
     let tree = two_nodes();
     for cpu in 0..8 {

@@ -209,7 +209,7 @@ fn columns(tree: &mut Tree, listed: &[NodeId], found: &[(NodeFacts, Vec<Option<u
     if length == listed.len() {
         return Some(listed.to_vec());
     }
-    tree.nodes(&format!("{NODES}/possible")).filter(|possible| possible.len() == length)
+    tree.nodes(&format!("{NODES}/possible"))
 }
 
 fn node_cpus(tree: &mut Tree, path: &str) -> CpuSet {

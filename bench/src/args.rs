@@ -141,7 +141,7 @@ mod tests {
         let error = scenarios(&words(&["flood_1m", "flod"])).unwrap_err();
         assert!(error.starts_with("unknown scenario \"flod\"; known: flood_1m, contended_spawn_8x,"), "{error}");
         let error = arms(&words(&["rust"])).unwrap_err();
-        assert!(error.contains("known: scheduler, tokio, rayon, channel"), "{error}");
+        assert!(error.contains("known: scheduler, scheduler-submitter, "), "{error}");
         assert!(paths(&words(&["elsewhere"])).unwrap_err().contains("known: external"));
     }
 
@@ -151,7 +151,8 @@ mod tests {
         assert_eq!(names, ["flood_1m", "deep_tree", "deep_tree_own_counter"]);
         assert_eq!(scenarios(&[]).unwrap().len(), 13);
         let names: Vec<_> = arms(&[]).unwrap().iter().map(|a| a.name).collect();
-        assert_eq!(names, ["scheduler", "tokio", "rayon", "channel", "async-executor", "chili", "go", "tbb", "floor"]);
+        assert_eq!(names[..4], ["scheduler", "scheduler-submitter", "scheduler-batch", "scheduler-worker"]);
+        assert_eq!(names[4..], ["tokio", "rayon", "channel", "async-executor", "chili", "go", "tbb", "floor"]);
     }
 
     #[test]

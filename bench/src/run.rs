@@ -6,9 +6,10 @@ use crate::os::{self, Usage, usage};
 use crate::scenario::{GAP, Job, Pass, Shape};
 use crate::stats::Latency;
 use crate::{calib, tree};
+use std::ops::Range;
+use std::sync::Barrier;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
-use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
 /// How long a sample may take before it counts as lost.
@@ -265,82 +266,82 @@ fn grow_again<A: Arm, H: Fn(&'static Ctx<A>, u64) + Copy + Send + Sync + 'static
     grow(ctx, i, levels, hit);
 }
 
-/// Runs the submit calls of all phases under the clock.
-fn phases<A: Arm>(ctx: &'static Ctx<A>, submit: impl Fn(&'static Ctx<A>, u64) + Copy + Send) -> Result<Sample, String> {
-    let job = &ctx.run.job;
-    let calls = match job.scenario.shape {
-        Shape::Nested => job.tasks / 5,
+/// Submits one after the other, from as many threads as the scenario has submitters.
+fn phases<A: Arm>(ctx: &'static Ctx<A>, submit: impl Fn(&'static Ctx<A>, u64) + Sync) -> Result<Sample, String> {
+    let calls = match ctx.run.job.scenario.shape {
+        Shape::Nested => ctx.run.job.tasks / 5,
         Shape::Deep { .. } => 1,
-        _ => job.tasks,
+        _ => ctx.run.job.tasks,
     };
-    if job.scenario.submitters > 1 {
-        return contended(ctx, calls, submit);
+    drive(ctx.run, calls, || (), |(), range| range.for_each(|i| submit(ctx, i)))
+}
+
+/// Runs all calls of one sample under the clock: `prepare` before it, once per submitter, and `go` with that submitter's share of the calls.
+pub(crate) fn drive<L>(
+    run: &'static Run,
+    calls: u64,
+    prepare: impl Fn() -> L + Sync,
+    go: impl Fn(&mut L, Range<u64>) + Sync,
+) -> Result<Sample, String> {
+    if run.job.scenario.submitters > 1 {
+        return contended(run, calls, &prepare, &go);
     }
-    let counted = (job.pass == Pass::Allocations).then(Counted::start);
+    let mut lane = prepare();
+    let mut phase = |range: Range<u64>| {
+        run.expect(range.end * run.job.tasks / calls);
+        let start = Instant::now();
+        go(&mut lane, range);
+        match run.job.scenario.shape {
+            Shape::Deep { own_counter: true } => own::wait(run.job.tasks)?,
+            _ => run.wait()?,
+        }
+        Ok::<_, String>(start.elapsed())
+    };
+    let counted = (run.job.pass == Pass::Allocations).then(Counted::start);
     let before = usage();
     let mut out = Sample::default();
-    if job.scenario.shape == Shape::Burst {
-        ctx.run.expect(calls / 2);
-        out.wall += phase(ctx, 0..calls / 2, submit)?;
+    if run.job.scenario.shape == Shape::Burst {
+        out.wall += phase(0..calls / 2)?;
         let slept = Instant::now();
         std::thread::sleep(GAP);
         out.gap = slept.elapsed();
-        ctx.run.expect(calls);
-        out.wall += phase(ctx, calls / 2..calls, submit)?;
+        out.wall += phase(calls / 2..calls)?;
     } else {
-        out.wall = phase(ctx, 0..calls, submit)?;
+        out.wall = phase(0..calls)?;
     }
     out.usage = usage() - before;
     out.allocations = counted.map(Counted::stop);
     Ok(out)
 }
 
-fn phase<A: Arm>(
-    ctx: &'static Ctx<A>,
-    calls: std::ops::Range<u64>,
-    submit: impl Fn(&'static Ctx<A>, u64),
-) -> Result<Duration, String> {
-    let start = Instant::now();
-    for i in calls {
-        submit(ctx, i);
-    }
-    match ctx.run.job.scenario.shape {
-        Shape::Deep { own_counter: true } => own::wait(ctx.run.job.tasks)?,
-        _ => ctx.run.wait()?,
-    }
-    Ok(start.elapsed())
-}
-
-/// Several submitters, released together. The clock starts in the first of them: started by the waiter, it could
-/// start after they are done.
-fn contended<A: Arm>(
-    ctx: &'static Ctx<A>,
+/// Several submitters, released together. The clock starts in the first of them: started by the waiter, it could start after they are done.
+fn contended<L>(
+    run: &'static Run,
     calls: u64,
-    submit: impl Fn(&'static Ctx<A>, u64) + Copy + Send,
+    prepare: &(impl Fn() -> L + Sync),
+    go: &(impl Fn(&mut L, Range<u64>) + Sync),
 ) -> Result<Sample, String> {
-    let submitters = ctx.run.job.scenario.submitters;
+    let submitters = run.job.scenario.submitters;
     let each = calls / submitters;
-    let gate = Arc::new(Barrier::new(submitters as usize + 1));
-    let first = Arc::new(AtomicU64::new(u64::MAX));
+    let gate = Barrier::new(submitters as usize + 1);
+    let first = AtomicU64::new(u64::MAX);
     std::thread::scope(|scope| {
         for n in 0..submitters {
-            let (gate, first) = (gate.clone(), first.clone());
+            let (gate, first) = (&gate, &first);
             scope.spawn(move || {
+                let mut lane = prepare();
                 gate.wait();
-                first.fetch_min(ctx.run.now(), AcqRel);
-                for i in n * each..(n + 1) * each {
-                    submit(ctx, i);
-                }
+                first.fetch_min(run.now(), AcqRel);
+                go(&mut lane, n * each..(n + 1) * each);
             });
         }
-        // The threads are at the gate or on their way: what creating them cost lies before the snapshot, but for the
-        // last steps of some.
+        // The threads are at the gate or on their way: what creating them cost lies before the snapshot, but for the last steps of some.
         std::thread::sleep(SETTLE);
-        let counted = (ctx.run.job.pass == Pass::Allocations).then(Counted::start);
+        let counted = (run.job.pass == Pass::Allocations).then(Counted::start);
         let before = usage();
         gate.wait();
-        let waited = ctx.run.wait();
-        let end = ctx.run.now();
+        let waited = run.wait();
+        let end = run.now();
         let used = usage() - before;
         let allocations = counted.map(Counted::stop);
         waited?;

@@ -25,17 +25,20 @@ fn report(name: &str, args: &[&str]) -> (Output, Value) {
 /// Every arm that needs no other language, in every scenario.
 #[test]
 fn compare_counts_every_task() {
-    let arms = "scheduler,tokio,rayon,channel,async-executor,chili,cond-broadcast,cond-signal,floor";
+    let arms = "scheduler,scheduler-submitter,scheduler-batch,scheduler-worker,tokio,rayon,channel,async-executor,chili,cond-broadcast,cond-signal,floor";
     let args = ["compare", "--tiny", "--no-wait", "--force-rates", "--samples", "2", "--workers", "2", "--arms", arms];
     let (out, json) = report("compare", &args);
     let results = json["results"].as_array().expect("results");
-    assert_eq!(results.len(), 9 * 13);
+    assert_eq!(results.len(), 12 * 13);
     for row in results {
         let (scenario, arm) = (row["scenario"].as_str().unwrap(), row["arm"].as_str().unwrap());
         let join = scenario.starts_with("join");
         let takes_part = match arm {
             "chili" => join,
             "scheduler" | "rayon" | "floor" => true,
+            "scheduler-submitter" | "scheduler-batch" | "scheduler-worker" => {
+                ["flood_1m", "contended_spawn_8x"].contains(&scenario)
+            }
             _ => !join,
         };
         if !takes_part {
@@ -52,8 +55,8 @@ fn compare_counts_every_task() {
             "tokio" | "channel" | "cond-signal" => assert!(allocs >= 1.0, "{row}"),
             _ => {}
         }
-        assert_eq!(row["futex_per_task"].is_number(), arm == "scheduler", "{row}");
-        assert_eq!(row["why"]["futex_per_task"].is_string(), arm != "scheduler", "{row}");
+        assert_eq!(row["futex_per_task"].is_number(), arm.starts_with("scheduler"), "{row}");
+        assert_eq!(row["why"]["futex_per_task"].is_string(), !arm.starts_with("scheduler"), "{row}");
     }
     for part in ["host", "gate", "quiet"] {
         assert!(json[part].is_object(), "{part}");
@@ -118,7 +121,7 @@ fn counts_of_one_pool() {
 fn wrong_names_are_told_the_right_ones() {
     for (args, known) in [
         (["--scenarios", "flod"], "flood_1m"),
-        (["--arms", "rust"], "scheduler, tokio"),
+        (["--arms", "rust"], "tokio, rayon"),
         (["--workers", "0"], "1..=512"),
         (["--samples", "x"], "--samples"),
     ] {

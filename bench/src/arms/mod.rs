@@ -19,6 +19,7 @@ pub(crate) use channel::Channel;
 pub(crate) use chili::Chili;
 pub(crate) use external::tbb_program;
 pub(crate) use ours::Ours;
+use ours::Way;
 pub(crate) use rayon::Rayon;
 pub(crate) use tokio::Tokio;
 
@@ -119,6 +120,10 @@ fn local<A: Arm>(arm: A) -> Box<dyn Runner> {
     Box::new(Local(Box::leak(Box::new(arm))))
 }
 
+fn variant(workers: usize, way: Way) -> Result<Box<dyn Runner>, String> {
+    Ok(Box::new(ours::Variant::new(workers, way)?))
+}
+
 /// Why every sample of an arm is missing.
 struct Missing(String);
 
@@ -145,8 +150,11 @@ const POOL: Kind =
     Kind { name: "", default: true, package: None, joins: false, submits: true, build: |_| Err("not built".into()) };
 
 /// All arms, ours first.
-pub(crate) static ALL: [Kind; 11] = [
+pub(crate) static ALL: [Kind; 14] = [
     Kind { name: "scheduler", joins: true, package: Some("scheduler"), build: |w| Ours::new(w).map(local), ..POOL },
+    Kind { name: "scheduler-submitter", build: |w| variant(w, Way::Submitter), ..POOL },
+    Kind { name: "scheduler-batch", build: |w| variant(w, Way::Batch), ..POOL },
+    Kind { name: "scheduler-worker", build: |w| variant(w, Way::Worker), ..POOL },
     Kind { name: "tokio", package: Some("tokio"), build: |w| Tokio::new(w).map(local), ..POOL },
     Kind { name: "rayon", joins: true, package: Some("rayon-core"), build: |w| Rayon::new(w).map(local), ..POOL },
     Kind { name: "channel", package: Some("crossbeam-channel"), build: |w| Channel::new(w).map(local), ..POOL },

@@ -1,21 +1,126 @@
 //! The scheduler of this workspace.
-use super::{Arm, Syscalls};
-use crate::scenario::Job;
+use super::{Arm, Runner, Syscalls, Trouble};
+use crate::check::token;
+use crate::run::{self, Run, Sample};
+use crate::scenario::{Job, Pass, Shape};
 use crate::tree::{Node, repeat, tree};
 use scheduler::Scheduler;
 use serde_json::{Value, json};
+use std::sync::Mutex;
 use std::time::Duration;
 
-pub(crate) struct Ours(Scheduler);
+pub(crate) struct Ours(&'static Scheduler);
 
 impl Ours {
+    /// The scheduler with default settings; the variants of this arm use the same one.
     pub(crate) fn new(workers: usize) -> Result<Ours, String> {
-        Scheduler::builder().workers(workers).build().map(Ours).map_err(|e| e.to_string())
+        static BUILT: Mutex<Option<(usize, &'static Scheduler)>> = Mutex::new(None);
+        let mut built = BUILT.lock().map_err(|e| e.to_string())?;
+        match *built {
+            Some((size, scheduler)) if size == workers => Ok(Ours(scheduler)),
+            _ => {
+                let scheduler = Ours::keep(Scheduler::builder().workers(workers).build())?;
+                *built = Some((workers, scheduler));
+                Ok(Ours(scheduler))
+            }
+        }
     }
 
     /// A scheduler whose workers park at once: counts taken from it do not depend on the clock.
     pub(crate) fn for_counts(workers: usize) -> Result<Ours, String> {
-        Scheduler::builder().workers(workers).spin(Duration::ZERO).build().map(Ours).map_err(|e| e.to_string())
+        Ours::keep(Scheduler::builder().workers(workers).spin(Duration::ZERO).build()).map(Ours)
+    }
+
+    fn keep(built: Result<Scheduler, scheduler::BuildError>) -> Result<&'static Scheduler, String> {
+        built.map(|scheduler| &*Box::leak(Box::new(scheduler))).map_err(|e| e.to_string())
+    }
+}
+
+/// Other ways to submit the same tasks, for the scenarios whose bodies do nothing.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Way {
+    /// A registered submitter per thread.
+    Submitter,
+    /// Batches of [`BATCH`].
+    Batch,
+    /// Every submitter is a task, as in pools that have no other submitters.
+    Worker,
+}
+
+/// As many tasks as a server might read from a socket at once.
+const BATCH: u64 = 100;
+
+pub(crate) struct Variant {
+    ours: &'static Ours,
+    way: Way,
+}
+
+impl Variant {
+    pub(crate) fn new(workers: usize, way: Way) -> Result<Variant, String> {
+        Ours::new(workers).map(|ours| Variant { ours: Box::leak(Box::new(ours)), way })
+    }
+}
+
+/// The task of the scenarios that only count: 24 bytes.
+fn counting(run: &'static Run, i: u64) -> impl FnOnce() + Send + 'static {
+    let t = token(i);
+    move || {
+        let _captured = i;
+        run.hit(t);
+    }
+}
+
+impl Runner for Variant {
+    fn sample(&mut self, job: &Job) -> Result<Sample, Trouble> {
+        if job.scenario.shape != Shape::Flat || job.works() || job.pass == Pass::Latency {
+            return Err(Trouble::Absent("has only the scenarios that do nothing but submit".into()));
+        }
+        let (run, scheduler) = (Run::new(job), self.ours.0);
+        let before = self.ours.syscalls();
+        let taken = match self.way {
+            Way::Submitter => run::drive(
+                run,
+                job.tasks,
+                || scheduler.register_submitter().unwrap_or_else(|_| refused()),
+                |lane, mut range| {
+                    if range.any(|i| lane.submit(counting(run, i)).is_err()) {
+                        refused();
+                    }
+                },
+            ),
+            Way::Batch => run::drive(
+                run,
+                job.tasks,
+                || (),
+                |(), range| {
+                    for from in range.clone().step_by(BATCH as usize) {
+                        let tasks = from..range.end.min(from + BATCH);
+                        if scheduler.submit_batch(tasks.map(|i| counting(run, i))).is_err() {
+                            refused();
+                        }
+                    }
+                },
+            ),
+            Way::Worker => run::drive(
+                run,
+                job.tasks,
+                || (),
+                |(), range| {
+                    let all = move || range.clone().for_each(|i| submit(scheduler, counting(run, i)));
+                    submit(scheduler, all);
+                },
+            ),
+        };
+        let mut out = taken.map_err(Trouble::Failed)?;
+        out.syscalls = before.zip(self.ours.syscalls()).map(|(a, b)| b - a);
+        run::finish(run, out).map_err(Trouble::Failed)
+    }
+}
+
+#[inline(always)]
+fn submit<F: FnOnce() + Send + 'static>(scheduler: &'static Scheduler, task: F) {
+    if scheduler.submit(task).is_err() {
+        refused();
     }
 }
 
@@ -27,9 +132,7 @@ fn refused() -> ! {
 impl Arm for Ours {
     #[inline(always)]
     fn submit<F: FnOnce() + Send + 'static>(&'static self, task: F) {
-        if self.0.submit(task).is_err() {
-            refused();
-        }
+        submit(self.0, task);
     }
 
     fn join_tree(&'static self, job: &Job) -> Option<u64> {

@@ -80,7 +80,7 @@ impl Group<'_> {
     }
 
     fn peers(&self) -> impl Iterator<Item = &Row> {
-        self.rows.iter().copied().filter(|r| !["scheduler", "floor"].contains(&r.arm) && r.rate().is_some())
+        self.rows.iter().copied().filter(|r| !r.arm.starts_with("scheduler") && r.arm != "floor" && r.rate().is_some())
     }
 
     fn verdict(&self, target: String, measured: String, met: bool) -> Verdict {

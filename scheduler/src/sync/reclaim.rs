@@ -57,10 +57,12 @@ mod real {
 }
 
 /// The stand-in. It frees as soon as nobody is pinned. What is freed is poisoned and kept until the domain goes, so that a
-/// later use ends the model instead of passing by luck. Pins are no events of the model: they order nothing, as nothing
-/// may rely on a pin for order, and add no interleavings.
+/// later use ends the model instead of passing by luck. Until something is retired pins are no events of the model: they
+/// add no interleavings, and order nothing, as nothing may rely on a pin for order. From then on they do what an epoch
+/// does: who pins later sees what was unlinked, and what is freed was used before.
 #[cfg(loom)]
 mod real {
+    use super::super::{AcqRel, AtomicUsize};
     use std::alloc::{Layout, dealloc};
     use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -72,9 +74,16 @@ mod real {
     // SAFETY: loom threads are coroutines of one OS thread.
     unsafe impl Send for Grave {}
 
+    struct Domain {
+        epoch: AtomicUsize,
+        state: Mutex<State>,
+    }
+
     #[derive(Default)]
     struct State {
         pinned: usize,
+        /// Something was retired.
+        begun: bool,
         garbage: Vec<Grave>,
         buried: Vec<Grave>,
     }
@@ -88,21 +97,27 @@ mod real {
         }
     }
 
-    fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
-        state.lock().unwrap_or_else(PoisonError::into_inner)
+    impl Domain {
+        fn lock(&self) -> MutexGuard<'_, State> {
+            self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        }
+
+        fn order(&self) {
+            self.epoch.fetch_add(1, AcqRel);
+        }
     }
 
     /// See the real twin.
-    pub struct Reclaimer(Arc<Mutex<State>>);
+    pub struct Reclaimer(Arc<Domain>);
     /// See the real twin.
-    pub struct Registration(Arc<Mutex<State>>);
+    pub struct Registration(Arc<Domain>);
     /// See the real twin.
-    pub struct Pin(Arc<Mutex<State>>);
+    pub struct Pin(Arc<Domain>);
 
     impl Reclaimer {
         /// See the real twin.
         pub fn new() -> Self {
-            Reclaimer(Arc::default())
+            Reclaimer(Arc::new(Domain { epoch: AtomicUsize::new(0), state: Mutex::default() }))
         }
         /// See the real twin.
         pub fn register(&self) -> Registration {
@@ -113,7 +128,13 @@ mod real {
     impl Registration {
         /// See the real twin.
         pub fn pin(&self) -> Pin {
-            lock(&self.0).pinned += 1;
+            let mut state = self.0.lock();
+            state.pinned += 1;
+            let begun = state.begun;
+            drop(state);
+            if begun {
+                self.0.order();
+            }
             Pin(self.0.clone())
         }
         /// See the real twin.
@@ -136,20 +157,26 @@ mod real {
         /// # Safety
         /// See the real twin.
         pub unsafe fn retire<T: Send + 'static>(&self, ptr: *mut T) {
-            lock(&self.0).garbage.push(Grave { at: ptr.cast(), layout: Layout::new::<T>(), bury: bury::<T> });
+            self.0.lock().begun = true;
+            self.0.order();
+            self.0.lock().garbage.push(Grave { at: ptr.cast(), layout: Layout::new::<T>(), bury: bury::<T> });
         }
     }
 
     impl Drop for Pin {
         fn drop(&mut self) {
-            let mut state = lock(&self.0);
+            let due = !self.0.lock().garbage.is_empty();
+            if due {
+                self.0.order();
+            }
+            let mut state = self.0.lock();
             state.pinned -= 1;
             let due = if state.pinned == 0 { std::mem::take(&mut state.garbage) } else { Vec::new() };
             drop(state);
             for grave in due {
                 // SAFETY: from `Box::into_raw` and retired once, by the promise of `retire`.
                 unsafe { (grave.bury)(grave.at) };
-                lock(&self.0).buried.push(grave);
+                self.0.lock().buried.push(grave);
             }
         }
     }

@@ -1,0 +1,178 @@
+//! A scheduler for the models: the real workers, lanes and words, without the threads and the host around them.
+//!
+//! Real thread-locals would be shared by all threads of a model and statics cannot hold what a model checks, so workers
+//! run [`Context::main`] without being the thread's current worker, and cells come from depots of the world. Time stands
+//! still: every spin ends after one look, and a thief's patience is over at once.
+#![allow(dead_code, reason = "each model uses a part")]
+
+use loom::thread;
+use scheduler::Submitter;
+use scheduler::internals::idle::idle_words;
+use scheduler::internals::mode::{BarrierMode, Mode};
+use scheduler::internals::numa::{Pin, Placement, Seat, Topology, plan};
+use scheduler::internals::park::Parker;
+use scheduler::internals::phase::{Phase, PhaseWord};
+use scheduler::internals::sync::{AcqRel, Acquire, Arc, AtomicU32, Racy};
+use scheduler::internals::task::cells::{Cells, Depots};
+use scheduler::internals::worker::{Context, Hooks, Remote, Shared, Tuning};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32 as Count, Ordering::Relaxed};
+use std::time::Duration;
+
+/// No sleep has a limit: a lost wake-up is a deadlock.
+pub(crate) const ENDLESS: Tuning = Tuning { task_ns: None, no_standby: true };
+/// Every task is long: nobody becomes fast, but there is a standby.
+pub(crate) const SLOW: Tuning = Tuning { task_ns: Some(10_000), no_standby: false };
+/// Every task is short.
+pub(crate) const FAST: Tuning = Tuning { task_ns: Some(0), no_standby: false };
+
+/// The scheduler, and what its tasks report to.
+pub(crate) struct World {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) tally: &'static Tally,
+    depots: &'static Depots,
+}
+
+/// What the tasks report to.
+pub(crate) struct Tally {
+    /// Per task; no event of the model.
+    runs: Vec<Count>,
+    /// Written by the submitter of a task, read by whoever runs it.
+    payloads: Vec<Racy<usize>>,
+    done: AtomicU32,
+    /// Where the main thread sleeps.
+    parker: Parker,
+}
+
+// SAFETY: payloads go through the scheduler's queues; loom checks that.
+unsafe impl Sync for Tally {}
+
+impl Tally {
+    fn run(&self, task: usize) {
+        // SAFETY: a task has its payload alone; loom checks it.
+        self.payloads[task].with(|payload| assert_eq!(unsafe { *payload }, task + 1));
+        assert_eq!(self.runs[task].fetch_add(1, Relaxed), 0, "run twice");
+        self.done.fetch_add(1, AcqRel);
+        self.parker.unpark();
+    }
+
+    /// Sleeps until `count` tasks have run.
+    pub(crate) fn await_done(&self, count: u32) {
+        while self.done.load(Acquire) < count {
+            let _ = self.parker.park(None);
+        }
+    }
+
+    /// What has run, as a mask.
+    pub(crate) fn ran(&self) -> u32 {
+        let bit = |(task, runs): (usize, &Count)| runs.load(Relaxed) << task;
+        self.runs.iter().enumerate().map(bit).sum()
+    }
+
+    /// The task with this number.
+    pub(crate) fn task(&'static self, task: usize) -> impl FnOnce() + Send + 'static {
+        // SAFETY: nobody has the task yet.
+        self.payloads[task].with(|payload| unsafe { *payload = task + 1 });
+        move || self.run(task)
+    }
+}
+
+fn host(workers: usize) -> (Topology, Vec<Seat>) {
+    static HOST: OnceLock<Vec<(Topology, Vec<Seat>)>> = OnceLock::new();
+    let made = |workers| {
+        let topology = Topology::uniform(workers);
+        let seats = plan(&topology, &Placement::default(), Pin::default(), workers).expect("seats");
+        (topology, seats)
+    };
+    HOST.get_or_init(|| (1..=3).map(made).collect())[workers - 1].clone()
+}
+
+fn leak<T>(value: T) -> &'static T {
+    Box::leak(Box::new(value))
+}
+
+/// # Safety
+/// `leaked` came from `leak`, and nobody uses it any more.
+unsafe fn unleak<T>(leaked: &'static T) {
+    // SAFETY: the caller's promise.
+    drop(unsafe { Box::from_raw(std::ptr::from_ref(leaked).cast_mut()) });
+}
+
+impl World {
+    /// Workers of one shard, not running yet, and `tasks` tasks to come.
+    pub(crate) fn new(workers: usize, tasks: usize, mode: BarrierMode, tuning: Tuning) -> World {
+        Self::in_shards(1, workers, tasks, mode, tuning)
+    }
+
+    /// `shards` shards of `workers` workers each.
+    pub(crate) fn in_shards(shards: usize, workers: usize, tasks: usize, mode: BarrierMode, tuning: Tuning) -> World {
+        let (topology, seats) = host(shards * workers);
+        let remote = |seat: Seat| Remote::new(seat.index / workers, seat.index % workers, seat);
+        let shared = Shared::new(
+            1,
+            PhaseWord::new().expect("no page is mapped here"),
+            Mode::new(mode),
+            idle_words(shards, mode == BarrierMode::Fence).expect("no page is mapped here"),
+            seats.into_iter().map(remote).collect(),
+            None,
+            Duration::ZERO,
+            Hooks { panicked: None, started: None, stopped: None },
+            tuning,
+            topology,
+        );
+        let tally = Tally {
+            runs: (0..tasks).map(|_| Count::new(0)).collect(),
+            payloads: (0..tasks).map(|_| Racy::new(0)).collect(),
+            done: AtomicU32::new(0),
+            parker: Parker::new(),
+        };
+        World { shared: Arc::new(shared), tally: leak(tally), depots: leak(Depots::default()) }
+    }
+
+    /// A thread of the model with a worker's context.
+    pub(crate) fn on_worker(&self, index: usize, body: impl FnOnce(&Context) + 'static) -> thread::JoinHandle<()> {
+        let (shared, depots) = (self.shared.clone(), self.depots);
+        thread::spawn(move || {
+            let cells = Cells::of(depots);
+            let context = Context::new(&shared, index, &cells, 0);
+            body(&context);
+            drop(context);
+            shared.left();
+        })
+    }
+
+    /// The real worker, from its first look to its end.
+    pub(crate) fn worker(&self, index: usize) -> thread::JoinHandle<()> {
+        self.on_worker(index, Context::main)
+    }
+
+    /// A lane for the calling thread.
+    pub(crate) fn submitter(&self) -> Submitter {
+        Submitter::new(&self.shared).expect("open")
+    }
+
+    /// Somebody unparks a worker who was not chosen: a token left over from an earlier wait.
+    pub(crate) fn stray_token(&self, worker: usize) -> thread::JoinHandle<()> {
+        let shared = self.shared.clone();
+        thread::spawn(move || _ = shared.workers[worker].parker.unpark())
+    }
+
+    /// Closes and waits for the workers' threads.
+    pub(crate) fn finish(self, workers: impl IntoIterator<Item = thread::JoinHandle<()>>) {
+        self.shared.close(false);
+        workers.into_iter().for_each(|worker| worker.join().unwrap());
+        assert_eq!(self.shared.phase.get(), Phase::Finished);
+        assert!(self.shared.all_left());
+        self.free();
+    }
+
+    /// All threads are gone: nothing may be left anywhere.
+    pub(crate) fn free(self) {
+        assert_eq!(self.shared.queued(&self.shared.lanes.scanner().pin()), 0, "left behind");
+        drop(self.shared);
+        // SAFETY: all threads of the model have ended.
+        unsafe { unleak(self.tally) };
+        // SAFETY: as above.
+        unsafe { unleak(self.depots) };
+    }
+}

@@ -1,6 +1,7 @@
 #![doc = include_str!("README.md")]
+#![expect(unsafe_code, reason = "promises that a wiped word is a valid one")]
 
-use crate::sync::{AcqRel, Acquire, AtomicU64, Line, Relaxed, full_fence, ord};
+use crate::sync::{AcqRel, Acquire, AtomicU64, Line, Relaxed, Wiped, full_fence, ord};
 use std::fmt;
 
 /// Workers one shard can hold; the grouping policy asks for fewer.
@@ -15,18 +16,21 @@ const COUNT: u64 = 0xff;
 const LOOK: u64 = 1 << 60;
 const FENCED: u64 = 1 << 61;
 const HUNGRY: u64 = 1 << 62;
-/// Any of the three above; the sign, so that a poll is one comparison with memory.
-const ATTENTION: u64 = 1 << 63;
+const CLOSED: u64 = 1 << 59;
+/// None of the four above; the sign, so that a poll is one comparison with memory. Inverted, because the child of a fork
+/// finds a wiped word, which must not look calm.
+const CALM: u64 = 1 << 63;
 
 /// One reading of a shard's idle word.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct State(u64);
 
 impl State {
-    /// Anything that a submitter or an owner must attend to: a wake, a hungry thief, or the fence mode.
+    /// Anything that a submitter or an owner must attend to: a wake, a hungry thief, the fence mode, a closed scheduler, or
+    /// a fork.
     #[inline(always)]
     pub fn attention(self) -> bool {
-        (self.0 as i64) < 0
+        (self.0 as i64) >= 0
     }
     /// Nobody of this shard searches or is fast, and somebody could be woken (here, or perhaps in another shard).
     #[inline(always)]
@@ -61,15 +65,15 @@ impl State {
 
     /// Sets the bits that follow from the others.
     fn derive(self) -> State {
-        let mut bits = self.0 & !(LOOK | ATTENTION);
+        let mut bits = self.0 & !(LOOK | CALM);
         if self.searching() == 0 {
             bits &= !HUNGRY;
             if self.fast() == 0 && bits & (IDLE | SIBLINGS) != 0 {
                 bits |= LOOK;
             }
         }
-        if bits & (LOOK | FENCED | HUNGRY) != 0 {
-            bits |= ATTENTION;
+        if bits & (LOOK | FENCED | HUNGRY | CLOSED) == 0 {
+            bits |= CALM;
         }
         State(bits)
     }
@@ -95,6 +99,16 @@ pub struct Role {
     pub searching: bool,
     /// Counted as a fast worker.
     pub fast: bool,
+}
+
+/// The idle words of a scheduler's shards, in memory that a fork wipes.
+///
+/// # Errors
+/// When the memory cannot be mapped.
+pub fn idle_words(shards: usize, fenced: bool) -> std::io::Result<Wiped<IdleWord>> {
+    let words = (0..shards).map(|_| IdleWord::new(shards > 1, fenced)).collect();
+    // SAFETY: a word of zeros is valid, and atomics need no drop.
+    unsafe { Wiped::new(words) }
 }
 
 /// The idle word of one shard.
@@ -209,6 +223,11 @@ impl IdleWord {
     /// Idle -> searching for worker `bit` whatever the others do; shutdown's broadcast. False: it is not idle.
     pub fn choose_this(&self, bit: usize) -> bool {
         self.update(|s| (s.idle() & 1 << bit != 0).then_some((s.0 & !(1 << bit)) + SEARCHER)).is_some()
+    }
+
+    /// From now on every submitter looks at the phase.
+    pub fn set_closed(&self) {
+        self.update(|s| Some(s.0 | CLOSED));
     }
 
     /// From now on the light side of the barrier is a full fence in this shard.

@@ -4,7 +4,7 @@ use crate::builder::{Barrier, Builder};
 use crate::config::SHARD;
 use crate::credit::Credits;
 use crate::error::BuildError;
-use crate::idle::IdleWord;
+use crate::idle::idle_words;
 use crate::mode::{BarrierMode, Mode};
 use crate::phase::{Phase, PhaseWord};
 use crate::submit::{enter_worker, forget_last};
@@ -34,7 +34,8 @@ pub(crate) fn start(mut builder: Builder) -> Result<Pool, BuildError> {
     let mode = choose_mode(builder.barrier.unwrap_or_default())?;
     let phase = PhaseWord::new().map_err(BuildError::Memory)?;
     let spin = builder.spin_for(&topology, workers);
-    let (words, remotes) = seat(seats, mode);
+    let (shards, remotes) = seat(seats);
+    let words = idle_words(shards, mode == BarrierMode::Fence).map_err(BuildError::Memory)?;
     let credits = builder.capacity.map(Credits::new);
     let shared = Arc::new(Shared::new(
         next_id(),
@@ -69,8 +70,8 @@ fn choose_mode(barrier: Barrier) -> Result<BarrierMode, BuildError> {
     }
 }
 
-/// Deals the workers out to shards: workers of one node together, at most [`SHARD`] in each.
-fn seat(seats: Vec<Seat>, mode: BarrierMode) -> (Box<[IdleWord]>, Box<[Remote]>) {
+/// Deals the workers out to shards: workers of one node together, at most [`SHARD`] in each. Returns how many shards.
+fn seat(seats: Vec<Seat>) -> (usize, Box<[Remote]>) {
     // Per shard: its node and how many it has.
     let mut shards: Vec<(usize, usize)> = Vec::new();
     let remotes: Box<[Remote]> = seats
@@ -85,9 +86,7 @@ fn seat(seats: Vec<Seat>, mode: BarrierMode) -> (Box<[IdleWord]>, Box<[Remote]>)
             Remote::new(shard, shards[shard].1 - 1, seat)
         })
         .collect();
-    let siblings = shards.len() > 1;
-    let words = shards.iter().map(|_| IdleWord::new(siblings, mode == BarrierMode::Fence)).collect();
-    (words, remotes)
+    (shards.len(), remotes)
 }
 
 impl Pool {

@@ -303,7 +303,7 @@ unsafe fn on_lane<J: Job>(shared: &Shared, entry: &Entry, job: J, full: OnFull) 
     light();
     // SAFETY: points into the scheduler that the caller borrows.
     let word = unsafe { &*entry.word };
-    if word.load().attention() || !shared.phase.is_open() {
+    if word.load().attention() {
         // SAFETY: the last committed task is the one of this `J`.
         return unsafe { published(shared, entry) };
     }

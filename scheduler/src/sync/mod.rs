@@ -11,6 +11,7 @@ mod clock;
 mod futex;
 mod phase;
 mod reclaim;
+mod wiped;
 
 pub use barrier::{heavy, light};
 pub use cell::{Line, Racy};
@@ -18,6 +19,7 @@ pub use clock::{pause, ticks, ticks_per_us, yield_now};
 pub use futex::{FutexWord, Wait};
 pub use phase::ForkWord;
 pub use reclaim::{Pin, Reclaimer, Registration};
+pub use wiped::Wiped;
 
 #[cfg(loom)]
 pub use loom::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize};

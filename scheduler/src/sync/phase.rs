@@ -5,7 +5,7 @@ use super::{AtomicU32, Ordering};
 /// The word.
 pub struct ForkWord {
     #[cfg(not(loom))]
-    page: crate::sys::WipePage,
+    page: crate::sys::WipeMemory<AtomicU32>,
     #[cfg(loom)]
     word: AtomicU32,
 }
@@ -17,7 +17,7 @@ impl ForkWord {
     /// When the page cannot be mapped.
     pub fn new(value: u32) -> std::io::Result<Self> {
         #[cfg(not(loom))]
-        return Ok(ForkWord { page: crate::sys::WipePage::new(value)? });
+        return Ok(ForkWord { page: crate::sys::WipeMemory::new(vec![AtomicU32::new(value)])? });
         #[cfg(loom)]
         return Ok(ForkWord { word: AtomicU32::new(value) });
     }
@@ -25,7 +25,7 @@ impl ForkWord {
     #[inline(always)]
     fn word(&self) -> &AtomicU32 {
         #[cfg(not(loom))]
-        return self.page.word();
+        return &self.page.values()[0];
         #[cfg(loom)]
         return &self.word;
     }

@@ -60,50 +60,63 @@ pub fn time_stamp() -> u64 {
     unsafe { core::arch::x86_64::_rdtsc() }
 }
 
-/// A page of its own that the kernel zeroes in the child of a fork (`madvise(MADV_WIPEONFORK)`).
-pub struct WipePage(std::ptr::NonNull<AtomicU32>);
+/// Values on pages of their own that the kernel zeroes in the child of a fork (`madvise(MADV_WIPEONFORK)`).
+pub struct WipeMemory<T> {
+    first: std::ptr::NonNull<T>,
+    count: usize,
+}
 
-// SAFETY: the page is shared memory accessed through an atomic only.
-unsafe impl Send for WipePage {}
-// SAFETY: see Send.
-unsafe impl Sync for WipePage {}
+// SAFETY: owns its values.
+unsafe impl<T: Send> Send for WipeMemory<T> {}
+// SAFETY: gives shared references only.
+unsafe impl<T: Sync> Sync for WipeMemory<T> {}
 
 const PAGE: usize = 4096;
 
-impl WipePage {
-    /// `mmap` of one anonymous page, then `madvise(MADV_WIPEONFORK)`; a kernel that does not know the advice (EINVAL, before
-    /// 4.14) leaves a page that does not detect forks.
+impl<T> WipeMemory<T> {
+    /// `mmap` of anonymous pages, then `madvise(MADV_WIPEONFORK)`; a kernel that does not know the advice (EINVAL, before
+    /// 4.14) leaves pages that do not detect forks. The values are not dropped.
     ///
     /// # Errors
     /// ENOMEM and what else `mmap` says.
-    pub fn new(value: u32) -> io::Result<Self> {
+    pub fn new(values: Vec<T>) -> io::Result<Self> {
+        const { assert!(align_of::<T>() <= PAGE) };
+        let (count, bytes) = (values.len(), Self::bytes(values.len()));
         let prot = libc::PROT_READ | libc::PROT_WRITE;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
         // SAFETY: a fresh anonymous mapping touches nothing that exists.
-        let page = unsafe { libc::mmap(std::ptr::null_mut(), PAGE, prot, flags, -1, 0) };
-        if page == libc::MAP_FAILED {
+        let pages = unsafe { libc::mmap(std::ptr::null_mut(), bytes, prot, flags, -1, 0) };
+        if pages == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: the page is ours; the advice changes what a child sees of it, nothing else.
-        unsafe { libc::madvise(page, PAGE, libc::MADV_WIPEONFORK) };
-        let word = std::ptr::NonNull::new(page.cast::<AtomicU32>()).expect("mmap returned a page");
-        // SAFETY: the page is ours, aligned and large enough.
-        unsafe { word.write(AtomicU32::new(value)) };
-        Ok(WipePage(word))
+        // SAFETY: the pages are ours; the advice changes what a child sees of them, nothing else.
+        unsafe { libc::madvise(pages, bytes, libc::MADV_WIPEONFORK) };
+        let first = std::ptr::NonNull::new(pages.cast::<T>()).expect("mmap returned pages");
+        for (i, value) in values.into_iter().enumerate() {
+            // SAFETY: inside of the mapping, which has room for all of them.
+            let place = unsafe { first.add(i) };
+            // SAFETY: ours, aligned and empty.
+            unsafe { place.write(value) };
+        }
+        Ok(WipeMemory { first, count })
     }
 
-    /// The word at the start of the page.
+    fn bytes(count: usize) -> usize {
+        (count * size_of::<T>()).next_multiple_of(PAGE).max(PAGE)
+    }
+
+    /// The values.
     #[inline(always)]
-    pub fn word(&self) -> &AtomicU32 {
-        // SAFETY: mapped and initialised until drop; zero (after a fork) is a valid value.
-        unsafe { self.0.as_ref() }
+    pub fn values(&self) -> &[T] {
+        // SAFETY: mapped and initialised until drop; all zeros (after a fork) are valid by the caller of `new`.
+        unsafe { std::slice::from_raw_parts(self.first.as_ptr(), self.count) }
     }
 }
 
-impl Drop for WipePage {
+impl<T> Drop for WipeMemory<T> {
     fn drop(&mut self) {
-        // SAFETY: mapped by `new`, and nobody borrows it any more.
-        unsafe { libc::munmap(self.0.as_ptr().cast(), PAGE) };
+        // SAFETY: mapped by `new` in this size, and nobody borrows the values any more.
+        unsafe { libc::munmap(self.first.as_ptr().cast(), Self::bytes(self.count)) };
     }
 }
 

@@ -13,4 +13,4 @@ pub use context::{Context, Mark, current};
 pub use help::{Wait, block};
 pub use remote::{Counters, Remote};
 pub use rests::Rests;
-pub use shared::{Hooks, Shared, Tuning};
+pub use shared::{Hooks, PanicHook, Shared, Tuning};

@@ -7,11 +7,12 @@ use crate::credit::Credits;
 use crate::error::SubmitError;
 use crate::idle::IdleWord;
 use crate::lanes::LaneTable;
+use crate::mode::BarrierMode;
 use crate::mode::Mode;
 use crate::phase::{Phase, PhaseWord};
-use crate::mode::BarrierMode;
 use crate::sync::{
-    Acquire, AtomicU32, AtomicU64, AtomicUsize, FutexWord, Pin, Relaxed, Release, full_fence, light, ord, planted,
+    Acquire, AtomicU32, AtomicU64, AtomicUsize, FutexWord, Pin, Relaxed, Release, Wiped, full_fence, light, ord,
+    planted,
 };
 use std::any::Any;
 use std::time::{Duration, Instant};
@@ -48,7 +49,7 @@ pub struct Shared {
     /// Membarrier or fence.
     pub mode: Mode,
     /// One idle word per shard of a few workers of one node.
-    pub words: Box<[IdleWord]>,
+    pub words: Wiped<IdleWord>,
     /// The submitter lanes.
     pub lanes: LaneTable,
     /// Indices of the workers of each shard, by their bits.
@@ -87,7 +88,7 @@ impl Shared {
         id: u64,
         phase: PhaseWord,
         mode: Mode,
-        words: Box<[IdleWord]>,
+        words: Wiped<IdleWord>,
         workers: Box<[Remote]>,
         credits: Option<Credits>,
         spin: Duration,
@@ -178,6 +179,7 @@ impl Shared {
         if !self.phase.advance(Phase::Open, Phase::Closing) {
             return;
         }
+        self.words.iter().for_each(IdleWord::set_closed);
         // E2 of the phase protocol. Without the barrier there is only time: a store stays in a buffer for less.
         while !planted("close-no-barrier") && !self.heavy_side() {
             std::thread::sleep(Duration::from_millis(10));

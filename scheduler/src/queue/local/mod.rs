@@ -362,7 +362,10 @@ impl<'a, T, const CAP: usize> Owner<'a, T, CAP> {
         between();
         // Relaxed: the barrier is what orders this load; the slot was written by this thread.
         if reaches(at, Control(ring.control.0.load(Relaxed)).limit()) {
-            return ring.slot(at).load(Relaxed);
+            let task = ring.slot(at).load(Relaxed);
+            // SAFETY: tasks are pushed as pointers to something.
+            unsafe { std::hint::assert_unchecked(!task.is_null()) };
+            return task;
         }
         self.pop_contended(at)
     }

@@ -102,9 +102,21 @@ fn on_a_worker() {
             let mut own = scheduler.register_submitter().unwrap();
             let handle = scheduler.handle();
             let forks = move || {
-                let never = Handle::current().spawn(|| ()).unwrap();
+                // Not finished at the time of the fork, whoever has it.
+                let (over, seen) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+                let (over_there, seen_there) = (over.clone(), seen.clone());
+                let stays = move || {
+                    while !over_there.load(Relaxed) {
+                        std::thread::sleep(Duration::from_micros(100));
+                    }
+                    seen_there.store(true, Relaxed);
+                };
+                let never = Handle::current().spawn(stays).unwrap();
                 let child = fork(ALARM, || refusals(&handle, &mut own, never));
-                wait(child)
+                let ended = wait(child);
+                assert!(!seen.load(Relaxed));
+                over.store(true, Relaxed);
+                ended
             };
             assert_eq!(scheduler.spawn(forks).unwrap().join().unwrap(), Ended::Exit(0));
             assert!(scheduler.wait_idle(LONG));

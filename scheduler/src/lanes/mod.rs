@@ -5,7 +5,7 @@ use crate::config::BLOCK;
 use crate::idle::IdleWord;
 use crate::queue::lane::Lane;
 use crate::sync::{
-    Acquire, AtomicBool, AtomicPtr, AtomicUsize, Mutex, Pin, Reclaimer, Registration, Relaxed, Release, ord,
+    Acquire, AtomicBool, AtomicPtr, AtomicUsize, Mutex, Pin, Reclaimer, Registration, Relaxed, Release, ord, planted,
 };
 use crate::task::raw::RawTask;
 use std::ptr::null_mut;
@@ -80,7 +80,7 @@ impl LaneTable {
             let entry = unsafe { &*entry };
             // R2: pairs with R1, so that the producer's half is handed over whole.
             // A lane that was cut by a closing takes no more tasks.
-            if entry.word == word && !entry.owned.load(ord("R2", Acquire)) && !entry.lane.is_cut() {
+            if entry.word == word && !entry.owned.load(ord("R2", Acquire)) && (planted("adopt-cut") || !entry.lane.is_cut()) {
                 entry.owned.store(true, Relaxed);
                 return entry;
             }
@@ -142,7 +142,13 @@ impl LaneTable {
             // SAFETY: entries are unlinked under the lock, which we hold; null is `None`.
             let Some(lane) = (unsafe { entry.as_ref() }) else { continue };
             // R2: as in `acquire`.
-            if !lane.owned.load(ord("R2", Acquire)) && lane.lane.is_drained() {
+            if (planted("reap-owned") || !lane.owned.load(ord("R2", Acquire))) && lane.lane.is_drained() {
+                if planted("retire-first") {
+                    // SAFETY: it is not unlinked: this is the bug.
+                    unsafe { registration.pin().retire(entry) };
+                    drop(pin);
+                    return place.store(null_mut(), Relaxed);
+                }
                 place.store(null_mut(), Relaxed);
                 *count -= 1;
                 // SAFETY: made by `acquire`, unlinked just now, once; nobody owns it.

@@ -1,7 +1,7 @@
 #![doc = include_str!("README.md")]
 
 use crate::idle::IdleWord;
-use crate::sync::{Acquire, AtomicU32, AtomicU64, Relaxed, Release, full_fence, heavy, ord};
+use crate::sync::{Acquire, AtomicU32, AtomicU64, Relaxed, Release, full_fence, heavy, ord, planted};
 
 /// Which barrier stands between a submit's publication and its look at the idle word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +46,7 @@ impl Mode {
     /// caller must not sleep without a limit; the switch to fences has been asked for.
     #[inline]
     pub fn heavy_side(&self, words: &[IdleWord]) -> bool {
-        if self.get() == BarrierMode::Fence {
+        if self.get() == BarrierMode::Fence || planted("switch-early") && self.get() == BarrierMode::Switching {
             full_fence("B2");
             return true;
         }
@@ -68,7 +68,7 @@ impl Mode {
             return true;
         }
         self.heavies.fetch_add(1, Relaxed);
-        if !heavy() {
+        if !planted("switch-no-barrier") && !heavy() {
             return false;
         }
         // B3: pairs with B1.

@@ -7,7 +7,7 @@ use crate::config::{FREED_BLOCKS, GATHER_NS, PATIENCE_US, STANDBY_MAX_US, STANDB
 use crate::idle::Role;
 use crate::park::Parked;
 use crate::phase::Phase;
-use crate::sync::{Relaxed, pause, ticks, yield_now};
+use crate::sync::{Relaxed, pause, planted, ticks, yield_now};
 use crate::task::raw::Header;
 use std::time::Duration;
 
@@ -128,7 +128,7 @@ impl Context {
     /// Searching -> busy. The last searcher wakes the next if it leaves something behind, or if nobody watches.
     fn end_search(&self) {
         let old = self.word().end_search();
-        if old.searching() != 1 || old.idle() == 0 {
+        if old.searching() != 1 || old.idle() == 0 || planted("last-searcher-silent") {
             return;
         }
         // Order (README, P4): the search ended first, this look comes last, after the claim has copied its batch.
@@ -156,7 +156,7 @@ impl Context {
         let mut nap = Duration::from_micros(STANDBY_MIN_US);
         let mut stuck = false;
         loop {
-            if stuck || wait.is_some_and(Wait::is_over) || self.work_for_me(standby) {
+            if stuck || wait.is_some_and(Wait::is_over) || !planted("park-no-look") && self.work_for_me(standby) {
                 return self.stay(standby);
             }
             if self.finished(wait) {
@@ -172,7 +172,7 @@ impl Context {
             let parked = self.me().parker.park(limit);
             if self.word().load().idle() & 1 << self.me().bit == 0 {
                 // A waker has chosen this worker and counted it as a searcher.
-                if standby {
+                if standby && !planted("standby-keeps-role") {
                     self.word().leave_standby();
                 }
                 return Outcome::Again;
@@ -207,7 +207,7 @@ impl Context {
         if own || self.others_public() {
             return true;
         }
-        if !standby {
+        if !standby && !planted("standby-trusted") {
             // Hidden work needs a standby; if there is none the caller must come back as one.
             let hidden = self.others_private() && !self.word().load().standby() && !self.shared.tuning.no_standby;
             return hidden || !self.anyone_fast() && self.backlog() || self.unwatched();

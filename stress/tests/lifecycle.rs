@@ -89,7 +89,12 @@ fn in_a_loop() {
             "lifecycle::in_a_loop: {lives} lives, {} bytes in {} blocks more, resident {} more",
             grown.0, grown.1, grown.2
         ));
-        assert_eq!((os::threads().len(), os::open_files()), (threads, files));
+        // A thread that was joined may still be on its way out.
+        let end = Instant::now() + Duration::from_secs(10);
+        while os::threads().len() > threads && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert!(os::threads().len() <= threads && os::open_files() <= files, "threads or files are kept");
         assert!(grown.0 < 256 << 10 && grown.1 < 500, "memory is kept: {grown:?}");
         assert!(grown.2 < 16 << 20, "resident memory is kept: {grown:?}");
     });

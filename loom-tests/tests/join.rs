@@ -73,6 +73,7 @@ impl Cell {
                 self.output.with(|slot| unsafe { *slot = output });
             }
             Start::Cancelled => drop(self.take_closure()),
+            Start::Taken => {}
         }
         self.complete();
     }
@@ -245,6 +246,23 @@ fn runner_aborts() {
 }
 
 /// Runner and handle abort at the same time, and the handle is dropped.
+#[test]
+fn take_over() {
+    both(
+        "take_over",
+        2,
+        |cell| cell.run(),
+        |cell| {
+            if cell.state.take_over() {
+                drop(cell.take_closure().expect("the handle has the closure"));
+                cell.detach();
+            } else {
+                cell.detach();
+            }
+        },
+    );
+}
+
 #[test]
 fn both_abort() {
     both(

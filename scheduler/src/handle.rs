@@ -9,7 +9,7 @@ use crate::scope::{Scope, run_on, scope};
 use crate::submit::{OnFull, Submitter, submit, submit_batch};
 use crate::sync::Arc;
 use crate::task::join::{task, untask};
-use crate::worker::{Context, Mark, Shared, current};
+use crate::worker::{Shared, current};
 use std::fmt;
 
 /// Submits to a scheduler from any thread. Cheap to clone. It does not keep the workers alive: after the
@@ -104,11 +104,10 @@ impl Handle {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        let mark = current().map_or(Mark::NONE, Context::mark);
         let (runnable, output) = task(f);
         // SAFETY: the task owns what it uses.
         match unsafe { submit(&self.shared, runnable, OnFull::Wait) } {
-            Ok(()) => Ok(JoinHandle::new(output, mark)),
+            Ok(()) => Ok(JoinHandle::new(output)),
             Err(refused) => Err(refused.map(|runnable| untask(runnable, output))),
         }
     }

@@ -6,7 +6,7 @@ use crate::sync::Arc;
 use crate::sys::fork_generation;
 use crate::task::join::Output;
 use crate::task::state::Register;
-use crate::worker::{Mark, Wait, block, current};
+use crate::worker::{Wait, block, current};
 use std::fmt;
 use std::time::Duration;
 
@@ -16,10 +16,9 @@ use std::time::Duration;
 pub enum Help {
     /// Any task.
     Any,
-    /// Only tasks that this worker has queued itself since it spawned the awaited one, that one included; none if it
-    /// was spawned elsewhere. For waits inside of a lock or of
-    /// another non-reentrant place that tasks of other origin may want, too. What the awaited task needs must then be
-    /// among them, or run elsewhere: on a scheduler with one worker anything else waits for ever.
+    /// Only the awaited task itself, if nobody has begun it; else the worker sleeps, and whatever it has queued can be run
+    /// by the others. For waits inside of a lock that other tasks want, too. On a scheduler with one worker the awaited
+    /// task must not wait for tasks that are queued behind it, unless it waits for them in this way, too.
     Own,
 }
 
@@ -37,12 +36,11 @@ pub enum Help {
 pub struct JoinHandle<T> {
     output: Output<T>,
     generation: u32,
-    mark: Mark,
 }
 
 impl<T> JoinHandle<T> {
-    pub(crate) fn new(output: Output<T>, mark: Mark) -> Self {
-        JoinHandle { output, generation: fork_generation(), mark }
+    pub(crate) fn new(output: Output<T>) -> Self {
+        JoinHandle { output, generation: fork_generation() }
     }
 
     /// Waits for the task and returns its value. A worker (of any scheduler) runs other tasks meanwhile; every other thread
@@ -66,14 +64,20 @@ impl<T> JoinHandle<T> {
         if self.orphaned() {
             return Err(JoinError::Cancelled);
         }
-        let finished = Finished(&self.output);
-        match (help, current()) {
-            (Help::Own, Some(context)) => context.help_own(&finished, self.mark),
+        let output = match (help, current()) {
+            (Help::Own, Some(context)) => match self.output.run_here() {
+                Ok(value) => return value,
+                Err(output) => {
+                    context.stand_still(&Finished(&output));
+                    output
+                }
+            },
             _ => {
-                block(&finished, None);
+                block(&Finished(&self.output), None);
+                self.output
             }
-        }
-        self.output.take()
+        };
+        output.take()
     }
 
     /// [`JoinHandle::join`] for at most `limit`. A worker that runs other tasks meanwhile may overstay by one task.

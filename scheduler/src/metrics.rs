@@ -35,6 +35,8 @@ pub struct Metrics {
     pub lanes: usize,
     /// Submitters that sleep because the scheduler is full.
     pub blocked: usize,
+    /// Threads that stand in for a worker now, because a nested wait has used its stack up.
+    pub spares: usize,
     /// The barrier in use.
     pub barrier: BarrierMode,
     /// Workers whose thread has not ended.
@@ -96,6 +98,7 @@ impl Metrics {
             membarriers: shared.mode.heavies(),
             lanes: shared.lanes.count(),
             blocked: shared.credits.as_ref().map_or(0, |credits| credits.blocked() as usize),
+            spares: shared.spares.load(Relaxed) as usize,
             barrier: shared.mode.get(),
             alive: shared.alive.load(Acquire) as usize,
             unbound: workers.iter().filter(|w| !w.bound).count(),

@@ -5,7 +5,7 @@ use crate::latch::{Register, ScopeLatch};
 use crate::park::{Parker, Waiter};
 use crate::submit::{OnFull, submit};
 use crate::sync::{AcqRel, Acquire, Arc, AtomicPtr, Relaxed, ord};
-use crate::worker::{Shared, Wait, block, current};
+use crate::worker::{Shared, Wait, block, current, drop_quietly};
 use std::any::Any;
 use std::cell::UnsafeCell;
 use std::marker::PhantomData;
@@ -90,7 +90,7 @@ impl<'scope> Scope<'scope> {
         // SC1: the payload is whole for whoever finds the pointer.
         if self.panic.compare_exchange(null_mut(), boxed, ord("SC1", AcqRel), Relaxed).is_err() {
             // SAFETY: made above, and not stored.
-            drop(unsafe { Box::from_raw(boxed) });
+            drop_quietly(*unsafe { Box::from_raw(boxed) });
         }
     }
 
@@ -104,7 +104,9 @@ impl<'scope> Scope<'scope> {
 
 impl Drop for Scope<'_> {
     fn drop(&mut self) {
-        drop(self.take_panic());
+        if let Some(payload) = self.take_panic() {
+            drop_quietly(payload);
+        }
     }
 }
 

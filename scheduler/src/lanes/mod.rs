@@ -80,7 +80,10 @@ impl LaneTable {
             let entry = unsafe { &*entry };
             // R2: pairs with R1, so that the producer's half is handed over whole.
             // A lane that was cut by a closing takes no more tasks.
-            if entry.word == word && !entry.owned.load(ord("R2", Acquire)) && (planted("adopt-cut") || !entry.lane.is_cut()) {
+            if entry.word == word
+                && !entry.owned.load(ord("R2", Acquire))
+                && (planted("adopt-cut") || !entry.lane.is_cut())
+            {
                 entry.owned.store(true, Relaxed);
                 return entry;
             }

@@ -37,7 +37,7 @@ pub(crate) fn start(mut builder: Builder) -> Result<Pool, BuildError> {
     let (shards, remotes) = seat(seats);
     let words = idle_words(shards, mode == BarrierMode::Fence).map_err(BuildError::Memory)?;
     let credits = builder.capacity.map(Credits::new);
-    let shared = Arc::new(Shared::new(
+    let mut shared = Shared::new(
         next_id(),
         phase,
         Mode::new(mode),
@@ -48,7 +48,9 @@ pub(crate) fn start(mut builder: Builder) -> Result<Pool, BuildError> {
         builder.hooks,
         builder.tuning,
         topology,
-    ));
+    );
+    shared.stack_size = builder.stack_size;
+    let shared = Arc::new(shared);
     let pool = Pool { shared, threads: Mutex::new(Vec::with_capacity(workers)) };
     pool.spawn(builder.stack_size, &builder.name)?;
     Ok(pool)
@@ -92,10 +94,12 @@ fn seat(seats: Vec<Seat>) -> (usize, Box<[Remote]>) {
 impl Pool {
     fn spawn(&self, stack_size: usize, name: &dyn Fn(usize) -> String) -> Result<(), BuildError> {
         let wanted = self.shared.workers.len();
+        // Before the first thread: the function is the user's and may panic. A NUL cannot be part of a name.
+        let names: Vec<String> = (0..wanted).map(|index| name(index).replace('\0', "")).collect();
         let (ready, readies) = channel();
-        for index in 0..wanted {
+        for (index, name) in names.into_iter().enumerate() {
             let (shared, ready) = (self.shared.clone(), ready.clone());
-            let thread = std::thread::Builder::new().name(name(index)).stack_size(stack_size);
+            let thread = std::thread::Builder::new().name(name).stack_size(stack_size);
             match thread.spawn(move || work(&shared, index, &ready)) {
                 Ok(thread) => self.threads().push(thread),
                 Err(source) => {
@@ -104,6 +108,7 @@ impl Pool {
                 }
             }
         }
+        drop(ready);
         for _ in 0..wanted {
             // A worker that could not even start has sent nothing; its sender is gone, and so is the channel in the end.
             let _ = readies.recv();
@@ -175,9 +180,10 @@ fn work(shared: &Arc<Shared>, index: usize, ready: &Sender<()>) {
             enter_worker(&context);
             call(shared.hooks.started.as_deref(), &context);
             context.main();
-            call(shared.hooks.stopped.as_deref(), &context);
             forget_last();
         });
+        // No worker any more: what the hook submits is refused.
+        call(shared.hooks.stopped.as_deref(), &context);
     });
     shared.left();
 }

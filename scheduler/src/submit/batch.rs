@@ -1,7 +1,7 @@
 //! Many tasks with one publication and one wake decision.
 #![expect(unsafe_code, reason = "the producer's side of a lane, over calls of the user's iterator")]
 
-use super::{OnFull, find_lane, on_lane, refuses, ring_worker};
+use super::{Busy, OnFull, find_lane, on_lane, refuses, ring_worker};
 use crate::error::BatchError;
 use crate::lanes::Entry;
 use crate::sync::{Arc, light};
@@ -15,6 +15,8 @@ struct Batch<'a, J: Job> {
     entry: &'a Entry,
     /// Position of the first task that is not settled.
     from: u64,
+    /// Where the position stood when the iterator was last called.
+    expected: u64,
     accepted: usize,
     _tasks: PhantomData<fn() -> J>,
 }
@@ -24,8 +26,9 @@ impl<'a, J: Job> Batch<'a, J> {
     /// The caller is the lane's producer for as long as the batch lives, and writes tasks of type `J` while nobody else
     /// moves the position.
     unsafe fn new(shared: &'a Shared, entry: &'a Entry) -> Self {
-        let mut batch = Batch { shared, entry, from: 0, accepted: 0, _tasks: PhantomData };
+        let mut batch = Batch { shared, entry, from: 0, expected: 0, accepted: 0, _tasks: PhantomData };
         batch.from = batch.position();
+        batch.expected = batch.from;
         batch
     }
 
@@ -42,14 +45,16 @@ impl<'a, J: Job> Batch<'a, J> {
         unsafe { RawTask::write(slot, task) };
         // SAFETY: reserved and written.
         unsafe { self.entry.lane.commit() };
+        self.expected += 1;
         Ok(())
     }
 
-    /// The iterator has submitted by itself since `expected`, which has published (and so accepted) what was there before.
-    fn skip_to_own(&mut self, expected: u64) {
+    /// What the iterator has submitted by itself is not ours; doing so has published, and so accepted, what was there
+    /// before.
+    fn skip_to_own(&mut self) {
         let now = self.position();
-        if now != expected {
-            self.accepted += (expected - self.from) as usize;
+        if now != self.expected {
+            self.accepted += (self.expected - self.from) as usize;
             self.from = now;
         }
     }
@@ -71,7 +76,7 @@ impl<'a, J: Job> Batch<'a, J> {
             self.shared.notify(self.entry.shard);
         }
         self.accepted += (first - self.from) as usize;
-        self.from = first;
+        (self.from, self.expected) = (first, first);
         // SAFETY: withdrawn, nothing reserved since.
         let slots = (first..end).map(|at| unsafe { self.entry.lane.slot_at(at) });
         // SAFETY: all tasks from `from` on were written as `J`.
@@ -81,6 +86,7 @@ impl<'a, J: Job> Batch<'a, J> {
 
 impl<J: Job> Drop for Batch<'_, J> {
     fn drop(&mut self) {
+        self.skip_to_own();
         if self.position() != self.from {
             drop(self.settle());
         }
@@ -99,9 +105,10 @@ where
     // SAFETY: the producer.
     let mut batch = unsafe { Batch::new(shared, entry) };
     loop {
-        let expected = batch.position();
+        batch.expected = batch.position();
         let next = tasks.next();
-        batch.skip_to_own(expected);
+        batch.skip_to_own();
+        batch.expected = batch.position();
         let refused = match next {
             Some(task) if !refuses_early(shared) => batch.push(task).err(),
             Some(task) => Some(task),
@@ -126,6 +133,7 @@ where
         }
         batch.accepted += 1;
         batch.from = batch.position();
+        batch.expected = batch.from;
     }
 }
 
@@ -149,6 +157,7 @@ where
             count + 1
         }));
     }
+    let _busy = Busy::new();
     match find_lane(shared) {
         // SAFETY: this thread's lane.
         Ok(lease) => unsafe { batch_on_lane(shared, lease.entry(), tasks) },

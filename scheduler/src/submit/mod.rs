@@ -41,6 +41,7 @@ thread_local! {
             entry: Cell::new(null()),
         }
     };
+    static BUSY: Cell<u32> = const { Cell::new(0) };
     static HELD: RefCell<Held> = const { RefCell::new(Held(Vec::new())) };
 }
 
@@ -68,18 +69,31 @@ pub(crate) fn forget_last() {
 /// A worker's thread submits to its own scheduler through its ring, or, if the capacity is bounded, through its lane,
 /// which counts.
 pub(crate) fn enter_worker(context: &Context) {
+    if context.shared.credits.is_some() {
+        // SAFETY: this worker's lane.
+        unsafe { start(&context.shared, context.lane()) };
+    }
+    submit_as(context);
+}
+
+fn submit_as(context: &Context) {
     LAST.with(|last| {
+        let scheduler = &raw const *context.shared;
         if context.shared.credits.is_some() {
-            let entry = context.lane();
-            // SAFETY: this worker's lane.
-            unsafe { start(&context.shared, entry) };
-            last.entry.set(entry);
-            last.lane_of.set(&raw const *context.shared);
+            last.entry.set(context.lane());
+            last.lane_of.set(scheduler);
         } else {
             last.worker.set(context);
-            last.ring_of.set(&raw const *context.shared);
+            last.ring_of.set(scheduler);
         }
     });
+}
+
+/// A thread stands in for a worker: while `work` runs it submits where the worker does.
+pub(crate) fn lend_worker(context: &Context, work: &dyn Fn()) {
+    submit_as(context);
+    work();
+    forget_last();
 }
 
 /// The limit of a lane that a thread begins to use.
@@ -139,19 +153,24 @@ pub(crate) enum OnFull {
 enum Refusal {
     Full,
     Closed,
-    /// The worker does what it was about to hand out: nothing else frees room.
-    RunInline,
+    /// The worker keeps what it was about to hand out: nothing else frees room.
+    Keep,
 }
 
 impl Refusal {
-    /// The end of a submission that was refused.
+    /// The end of a submission that got no place.
+    ///
+    /// # Safety
+    /// As for [`submit`].
     #[cold]
-    fn with<J: Job>(self, shared: &Shared, job: J) -> Result<(), SubmitError<J>> {
+    unsafe fn with<J: Job>(self, shared: &Shared, job: J) -> Result<(), SubmitError<J>> {
         match self {
             Refusal::Full => Err(SubmitError::Full(job)),
             Refusal::Closed => Err(shared.refusal(job)),
-            Refusal::RunInline => {
-                job.run();
+            Refusal::Keep => {
+                let context = current().expect("only a worker keeps a task");
+                // SAFETY: as for the submission.
+                unsafe { context.take_in(job) };
                 Ok(())
             }
         }
@@ -179,7 +198,8 @@ pub(crate) unsafe fn submit<J: Job>(shared: &Arc<Shared>, job: J, full: OnFull) 
         return match find_lane(shared) {
             // SAFETY: this thread's lane; the rest is the caller's promise.
             Ok(lease) => unsafe { on_lane(shared, lease.entry(), job, full) },
-            Err(refusal) => refusal.with(shared, job),
+            // SAFETY: the caller's promise.
+            Err(refusal) => unsafe { refusal.with(shared, job) },
         };
     }
     // SAFETY: this thread's lane for this scheduler; cleared before it is given up.
@@ -234,6 +254,7 @@ fn find_lane(shared: &Arc<Shared>) -> Result<Lease<'_>, Refusal> {
     {
         return Ok(Lease { shared, entry: context.lane(), once: false });
     }
+    purge();
     let Ok(entry) = HELD.try_with(|held| held.borrow_mut().lane(shared)) else {
         return Ok(Lease { shared, entry: acquire(shared), once: true });
     };
@@ -245,37 +266,55 @@ fn find_lane(shared: &Arc<Shared>) -> Result<Lease<'_>, Refusal> {
 }
 
 impl Held {
-    /// This thread's lane for `shared`. Lanes of schedulers that have ended are given up on the way.
+    /// This thread's lane for `shared`.
     fn lane(&mut self, shared: &Arc<Shared>) -> *const Entry {
         if let Some((_, entry)) = self.0.iter().find(|(held, _)| held.id == shared.id) {
             return *entry;
         }
-        self.purge();
         let entry = acquire(shared);
         self.0.push((shared.clone(), entry));
         entry
     }
 
-    fn purge(&mut self) {
-        self.0.retain(|(shared, entry)| {
-            let keep = matches!(shared.phase.get(), Phase::Open | Phase::Closing | Phase::Sealed);
-            if !keep {
-                LAST.with(|last| {
-                    if last.entry.get() == *entry {
-                        last.lane_of.set(null());
-                    }
-                });
-                // SAFETY: this thread's lane, forgotten above and below.
-                unsafe { release(shared, *entry) };
-            }
-            keep
-        });
+    /// Takes out the lanes of schedulers that have ended, unless some of this thread's lanes are in use.
+    fn ended(&mut self) -> Vec<(Arc<Shared>, *const Entry)> {
+        if BUSY.get() != 0 {
+            return Vec::new();
+        }
+        let live = |shared: &Shared| matches!(shared.phase.get(), Phase::Open | Phase::Closing | Phase::Sealed);
+        self.0.extract_if(.., |(shared, _)| !live(shared)).collect()
     }
 }
 
-/// Gives up this thread's lanes of schedulers that have ended.
+/// This thread is inside of a call that uses a lane and runs the user's code: lanes are not given up meanwhile.
+struct Busy;
+
+impl Busy {
+    fn new() -> Self {
+        BUSY.set(BUSY.get() + 1);
+        Busy
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        BUSY.set(BUSY.get() - 1);
+    }
+}
+
+/// Gives up this thread's lanes of schedulers that have ended. With the last of them go the user's hooks, whose destructors
+/// may submit: nothing is borrowed then.
 pub(crate) fn purge() {
-    let _ = HELD.try_with(|held| held.borrow_mut().purge());
+    let Ok(ended) = HELD.try_with(|held| held.borrow_mut().ended()) else { return };
+    for (shared, entry) in ended {
+        LAST.with(|last| {
+            if last.entry.get() == entry {
+                last.lane_of.set(null());
+            }
+        });
+        // SAFETY: this thread's lane, forgotten above and by `ended`.
+        unsafe { release(&shared, entry) };
+    }
 }
 
 /// Queues `job` on a lane.
@@ -291,7 +330,8 @@ unsafe fn on_lane<J: Job>(shared: &Shared, entry: &Entry, job: J, full: OnFull) 
         // SAFETY: the producer.
         None => match unsafe { slot_on_credit(shared, entry, full) } {
             Ok(slot) => slot,
-            Err(refusal) => return refusal.with(shared, job),
+            // SAFETY: the caller's promise.
+            Err(refusal) => return unsafe { refusal.with(shared, job) },
         },
     };
     // SAFETY: an empty slot of ours; lifetimes are the caller's promise.
@@ -374,7 +414,7 @@ unsafe fn slot_on_credit(shared: &Shared, entry: &Entry, full: OnFull) -> Result
         } else if full == OnFull::Refuse {
             return Err(Refusal::Full);
         } else if !current().is_some_and(Context::help_once) {
-            return Err(Refusal::RunInline);
+            return Err(Refusal::Keep);
         }
         // What the worker has run meanwhile may have submitted here: ask again rather than count.
         // SAFETY: the producer.

@@ -233,6 +233,15 @@ pub fn enter(f: impl FnOnce(&Cells)) {
     CURRENT.set(before);
 }
 
+/// Lends a worker's cells to a thread that stands in for it, for the time of `f`.
+///
+/// The lender waits meanwhile, and keeps the cells.
+pub fn lend(cells: *const Cells, f: impl FnOnce()) {
+    let before = CURRENT.replace(cells);
+    f();
+    CURRENT.set(before);
+}
+
 /// Frees what cells of ended threads have come home since; after a scheduler has ended.
 pub fn sweep() {
     let depots = depots();

@@ -16,6 +16,8 @@ pub struct Head<T> {
     /// The protocol between the two owners.
     pub state: TaskState,
     free: unsafe fn(NonNull<Head<T>>),
+    /// Takes the closure out and runs it.
+    run: unsafe fn(NonNull<Head<T>>) -> std::thread::Result<T>,
     output: UnsafeCell<Option<std::thread::Result<T>>>,
 }
 
@@ -42,7 +44,8 @@ unsafe impl<T: Send> Sync for Output<T> {}
 /// Makes a task of `f`.
 pub fn task<F: FnOnce() -> T, T>(f: F) -> (Runnable<F, T>, Output<T>) {
     let memory = with_cells(|cells| cells.allocate(Layout::new::<Task<F, T>>())).cast::<Task<F, T>>();
-    let head = Head { state: TaskState::new(), free: free::<F, T>, output: UnsafeCell::new(None) };
+    let head =
+        Head { state: TaskState::new(), free: free::<F, T>, run: run_here::<F, T>, output: UnsafeCell::new(None) };
     let task = Task { head, body: UnsafeCell::new(ManuallyDrop::new(f)) };
     // SAFETY: fresh memory of this layout.
     unsafe { memory.write(task) };
@@ -62,6 +65,21 @@ pub fn untask<F: FnOnce() -> T, T>(runnable: Runnable<F, T>, output: Output<T>) 
     // SAFETY: ours alone, body taken.
     unsafe { release::<F, T>(task) };
     f
+}
+
+/// Runs a task on the side of its handle.
+///
+/// # Safety
+/// The handle has taken the task over.
+unsafe fn run_here<F: FnOnce() -> T, T>(head: NonNull<Head<T>>) -> std::thread::Result<T> {
+    let task = head.cast::<Task<F, T>>();
+    // SAFETY: the task lives as long as its handle.
+    let shared = unsafe { task.as_ref() };
+    // SAFETY: the body is the handle's by the caller's promise.
+    let body = unsafe { &mut *shared.body.get() };
+    // SAFETY: taken once: a task is taken over once, and its runner leaves the body alone then.
+    let f = unsafe { ManuallyDrop::take(body) };
+    catch_unwind(AssertUnwindSafe(f))
 }
 
 /// Drops the output if there is one and frees the memory.
@@ -103,16 +121,20 @@ impl<F: FnOnce() -> T, T> Runnable<F, T> {
         // SAFETY: the runner's part of the task is ours.
         let shared = unsafe { task.as_ref() };
         let start = shared.head.state.start();
+        if start == Start::Taken {
+            return Self::finish(task, None);
+        }
         // SAFETY: the body is the runner's.
         let body = unsafe { &mut *shared.body.get() };
         // SAFETY: taken once: there is one runnable.
         let f = unsafe { ManuallyDrop::take(body) };
-        let result = match start {
-            Start::Run => Some(catch_unwind(AssertUnwindSafe(f))),
-            Start::Cancelled => {
-                drop(f);
-                None
-            }
+        let result = if start == Start::Run {
+            Some(catch_unwind(AssertUnwindSafe(f)))
+        } else {
+            // A destructor that panics must not keep the task from being finished.
+            let dropped = catch_unwind(AssertUnwindSafe(|| drop(f)));
+            let unseen = Self::finish(task, None);
+            return dropped.err().or(unseen);
         };
         Self::finish(task, result)
     }
@@ -152,6 +174,10 @@ impl<F: FnOnce() -> T, T> Drop for Runnable<F, T> {
         let shared = unsafe { task.as_ref() };
         let cancelled = shared.head.state.abort();
         debug_assert!(cancelled, "dropped a runnable that had started");
+        if shared.head.state.is_taken() {
+            let _ = Self::finish(task, None);
+            return;
+        }
         // SAFETY: the body is the runner's.
         let body = unsafe { &mut *shared.body.get() };
         // SAFETY: taken once: there is one runnable.
@@ -169,6 +195,18 @@ impl<T> Output<T> {
     pub fn state(&self) -> &TaskState {
         // SAFETY: the head lives until the handle gives up its part.
         unsafe { &self.0.as_ref().state }
+    }
+
+    /// Runs the task here if nobody has begun it, and returns its value; `Err` gives the handle back.
+    pub fn run_here(self) -> Result<Result<T, JoinError>, Self> {
+        if !self.state().take_over() {
+            return Err(self);
+        }
+        // SAFETY: the head lives until the handle gives up its part.
+        let run = unsafe { self.0.as_ref().run };
+        // SAFETY: taken over right above.
+        let result = unsafe { run(self.0) };
+        Ok(result.map_err(JoinError::Panicked))
     }
 
     /// The output of a finished task.

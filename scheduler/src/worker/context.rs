@@ -3,15 +3,17 @@
 
 use super::remote::Remote;
 use super::shared::Shared;
-use crate::config::{BATCH, STACK_RESERVE};
+use crate::config::{BATCH, STACK_RESERVE, STACK_SIZE};
 use crate::idle::IdleWord;
 use crate::lanes::Entry;
 use crate::queue::{forks, local};
-use crate::sync::{Arc, Registration, full_fence, light, ticks_per_us};
-use crate::task::cells::Cells;
+use crate::sync::{Arc, Registration, Relaxed, full_fence, light, ticks_per_us};
+use crate::sys::stack_floor;
+use crate::task::cells::{Cells, lend};
 use crate::task::raw::{Header, Job, RawTask};
 use std::cell::Cell;
 use std::mem::MaybeUninit;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::null;
 
 thread_local! {
@@ -27,23 +29,11 @@ pub fn current<'a>() -> Option<&'a Context> {
     unsafe { CURRENT.get().as_ref() }
 }
 
-/// A height of a worker's private stack.
-#[derive(Clone, Copy, Debug)]
-pub struct Mark {
-    pub(super) worker: *const Remote,
-    pub(super) private: u32,
-    pub(super) keeps: u32,
-}
+/// Something of a waiting thread, in use by another.
+struct Lent<T: ?Sized>(*const T);
 
-// SAFETY: the pointer is compared, never followed.
-unsafe impl Send for Mark {}
-// SAFETY: see Send.
-unsafe impl Sync for Mark {}
-
-impl Mark {
-    /// Of no worker.
-    pub const NONE: Mark = Mark { worker: null(), private: 0, keeps: 0 };
-}
+// SAFETY: the lender waits, so there is one user at a time.
+unsafe impl<T: ?Sized> Send for Lent<T> {}
 
 /// The owner's half of a worker.
 pub struct Context {
@@ -69,11 +59,10 @@ pub struct Context {
     pub(super) turn: Cell<u32>,
     /// This worker's own lane, for what its ring cannot hold.
     own_lane: Cell<*const Entry>,
-    /// Batches from elsewhere that were put onto the ring.
-    pub(super) keeps: Cell<u32>,
     /// Per worker: tasks it had run when this worker last looked.
     pub(super) seen: Box<[Cell<u64>]>,
-    stack_floor: usize,
+    stack_floor: Cell<usize>,
+    stack_reserve: usize,
 }
 
 impl Context {
@@ -96,10 +85,39 @@ impl Context {
             lane_start: Cell::new(index),
             turn: Cell::new(0),
             own_lane: Cell::new(null()),
-            keeps: Cell::new(0),
             seen: shared.workers.iter().map(|_| Cell::new(0)).collect(),
-            stack_floor,
+            stack_floor: Cell::new(stack_floor),
+            stack_reserve: STACK_RESERVE.min(shared.stack_size / 4),
         }
+    }
+
+    /// Runs `f` on a fresh thread that is this worker meanwhile; the calling thread waits. False: the system refused the
+    /// thread, and `f` did not run.
+    #[cold]
+    pub(super) fn on_fresh_stack(&self, f: &dyn Fn()) -> bool {
+        let (context, work) = (Lent(std::ptr::from_ref(self)), Lent(std::ptr::from_ref(f)));
+        let floor = self.stack_floor.get();
+        let run = move || {
+            let (context, work) = (context, work);
+            // SAFETY: the lender waits.
+            let context = unsafe { &*context.0 };
+            // SAFETY: as above.
+            let work = unsafe { &*work.0 };
+            context.stack_floor.set(stack_floor());
+            CURRENT.set(context);
+            lend(context.cells, || crate::submit::lend_worker(context, work));
+            CURRENT.set(null());
+        };
+        // Relaxed: statistics.
+        self.shared.spares.fetch_add(1, Relaxed);
+        let name = format!("spare-{}", self.index);
+        let thread = std::thread::Builder::new().name(name).stack_size(self.shared.stack_size.max(STACK_SIZE));
+        // SAFETY: joined right below, so what is lent outlives the thread.
+        let spawned = unsafe { thread.spawn_unchecked(run) };
+        let ran = spawned.is_ok_and(|thread| thread.join().is_ok());
+        self.shared.spares.fetch_sub(1, Relaxed);
+        self.stack_floor.set(floor);
+        ran
     }
 
     /// Runs `f` with this context as the thread's current one.
@@ -152,7 +170,8 @@ impl Context {
     /// Bytes of stack left to the caller are enough to run other tasks on top.
     pub(super) fn stack_left(&self) -> bool {
         let here = 0u8;
-        self.stack_floor == 0 || (&raw const here).addr().saturating_sub(self.stack_floor) > STACK_RESERVE
+        let floor = self.stack_floor.get();
+        floor == 0 || (&raw const here).addr().saturating_sub(floor) > self.stack_reserve
     }
 
     // ---- submit ----------------------------------------------------------------------------------------------
@@ -172,15 +191,33 @@ impl Context {
         self.poll();
     }
 
+    /// A bounded scheduler has no room, and nothing else is there to run: the job goes onto the ring, as if claimed already,
+    /// or runs here.
+    ///
+    /// # Safety
+    /// As for [`Context::submit`].
+    pub unsafe fn take_in<J: Job>(&self, job: J) {
+        if self.ring().room(1) != 0 {
+            // SAFETY: the caller's promise.
+            return unsafe { self.submit(job) };
+        }
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| job.run())) {
+            self.panicked(payload);
+        }
+    }
+
     /// The ring is full: the oldest tasks move to this worker's lane, where everybody looks, then `cell` fits.
     #[cold]
     #[inline(never)]
     fn spill(&self, cell: *mut RawTask) {
         let mut batch = [MaybeUninit::uninit(); BATCH as usize];
+        // The cells of a batch come back on top of those that this streak has given back.
+        self.cells().trim();
         self.ring().publish(BATCH as u32);
         for &mut task in self.me().ring.claim(&mut batch, |n| n) {
             self.to_lane(task.cast());
         }
+        self.cells().trim();
         self.me().counters.0.spills.add(BATCH);
         if self.ring().push(cell.cast()).is_err() {
             // Thieves have made no room either, they have published nothing new: the newest goes the same way.
@@ -212,11 +249,6 @@ impl Context {
         unsafe { &*self.own_lane.get() }
     }
 
-    /// What is queued here now: [`Context::help_own`] will not run it.
-    pub fn mark(&self) -> Mark {
-        Mark { worker: self.me, private: self.ring().private_len(), keeps: self.keeps.get() }
-    }
-
     /// Announces a latent fork. False: too many are nested, run it inline.
     #[inline(always)]
     pub fn push_fork(&self, frame: *mut Header) -> bool {
@@ -239,9 +271,11 @@ impl Context {
 
     // ---- hungry and parked peers -----------------------------------------------------------------------------
 
-    /// One load and one test: does anybody want something of this worker?
+    /// One load and one test: does anybody want something of this worker? It comes after the push, for a parker's heavy
+    /// side at least.
     #[inline(always)]
     pub(super) fn poll(&self) {
+        light();
         if self.word().load().attention() {
             self.attend();
         }

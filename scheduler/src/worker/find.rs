@@ -33,7 +33,6 @@ impl Context {
     fn keep(&self, tasks: &mut [*mut Header]) -> Option<*mut Header> {
         let (&mut first, rest) = tasks.split_first_mut()?;
         if !rest.is_empty() {
-            self.keeps.set(self.keeps.get().wrapping_add(1));
             self.ring().push_many(&mut rest.iter().rev().copied());
         }
         Some(first)
@@ -66,7 +65,6 @@ impl Context {
         if taken > 1 {
             // SAFETY: all but the oldest lie below it.
             unsafe { self.ring().advance(taken - 1) };
-            self.keeps.set(self.keeps.get().wrapping_add(1));
         }
         Some(oldest.cast())
     }

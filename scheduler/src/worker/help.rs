@@ -1,9 +1,9 @@
 //! Waiting: a worker helps with other tasks meanwhile, any other thread sleeps.
 
-use super::context::{Context, Mark, current};
+use super::context::{Context, current};
 use super::search::Outcome;
 use crate::park::{Parked, Parker};
-use crate::sync::Arc;
+use crate::sync::{Arc, light};
 use std::time::{Duration, Instant};
 
 /// Something that will be over.
@@ -19,7 +19,11 @@ impl Context {
     pub fn help(&self, wait: &dyn Wait) {
         while !wait.is_over() {
             if !self.stack_left() {
-                return self.sit_out(wait);
+                // A spare thread is this worker meanwhile. Without one the others must do the work.
+                if !self.on_fresh_stack(&|| self.help(wait)) {
+                    self.stand_still(wait);
+                }
+                return;
             }
             if let Some(task) = self.next() {
                 self.run_guarded(task);
@@ -38,24 +42,13 @@ impl Context {
         task.map(|task| self.run_guarded(task)).is_some()
     }
 
-    /// Runs only what this worker has queued itself above `mark`; sleeps when that is done. What it cannot run it publishes.
-    pub fn help_own(&self, wait: &dyn Wait, mark: Mark) {
-        while !wait.is_over() {
-            let own =
-                mark.worker == self.me && self.keeps.get() == mark.keeps && self.ring().private_len() > mark.private;
-            let task = (own && self.stack_left()).then(|| self.ring().pop(|| self.between(self.word()))).flatten();
-            match task {
-                Some(task) => self.run_guarded(task),
-                None => return self.sit_out(wait),
-            }
-        }
-    }
-
-    /// No stack is left to help on: what this worker hides is published, then it sleeps; the others do the work.
-    #[cold]
-    fn sit_out(&self, wait: &dyn Wait) {
+    /// Waits without running anything. What this worker hides is published first, so that others can run it.
+    pub fn stand_still(&self, wait: &dyn Wait) {
         while self.forks().publish() {}
         self.ring().publish(u32::MAX);
+        // Whoever goes idle from here on sees what was published; before, it is seen here.
+        light();
+        let _ = self.word().settle();
         self.shared.notify(self.me().shard);
         sleep(&self.me().parker, wait, None);
     }

@@ -9,8 +9,9 @@ mod run;
 mod search;
 mod shared;
 
-pub use context::{Context, Mark, current};
+pub use context::{Context, current};
 pub use help::{Wait, block};
 pub use remote::{Counters, Remote};
 pub use rests::Rests;
+pub use run::drop_quietly;
 pub use shared::{Hooks, PanicHook, Shared, Tuning};

@@ -141,8 +141,9 @@ impl Context {
     fn speed_up(&self) {
         let state = self.word().count_fast();
         self.me().mark_fast();
-        if state.idle() != 0 && !state.standby() {
-            self.shared.wake_in(self.me().shard, true);
+        let idle = state.idle() != 0 || self.shared.words.len() > 1;
+        if idle && !self.watched() {
+            self.shared.wake_near(self.me().shard, true);
         }
     }
 
@@ -167,7 +168,7 @@ impl Context {
     #[inline]
     fn wake_for_backlog(&self) {
         let state = self.word().load();
-        if state.idle() != 0 && state.searching() == 0 {
+        if state.searching() == 0 && (state.idle() != 0 || self.shared.words.len() > 1) {
             self.weigh_backlog();
         }
     }
@@ -176,13 +177,13 @@ impl Context {
     fn weigh_backlog(&self) {
         let own = u64::from(self.me().public_len() + self.me().private_hint());
         if own.saturating_add(self.lane_backlog()).saturating_mul(self.mean_ns.get()) > WAKE_COST_NS {
-            self.shared.wake_in(self.me().shard, true);
+            self.shared.wake_near(self.me().shard, true);
         }
     }
 }
 
 /// Drops a panic payload; should its destructor panic, the second payload is leaked rather than dropped.
-pub(super) fn drop_quietly(payload: Box<dyn Any + Send>) {
+pub fn drop_quietly(payload: Box<dyn Any + Send>) {
     if let Err(second) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
         let _leaked = std::mem::ManuallyDrop::new(second);
     }

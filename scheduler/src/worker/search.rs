@@ -29,7 +29,9 @@ impl Context {
     pub(super) fn search(&self, wait: Option<&dyn Wait>) -> Outcome {
         let over = || wait.is_some_and(Wait::is_over);
         if self.is_fast() && self.linger(&over) {
-            return Outcome::Again;
+            // What is nearer than the other workers is found by the caller; what they have public is not.
+            let nearer = over() || self.me().public_len() != 0 || self.backlog();
+            return if nearer { None } else { self.steal() }.map_or(Outcome::Again, Outcome::Task);
         }
         let mut searching = !self.is_fast() && self.begin_search();
         loop {
@@ -128,15 +130,25 @@ impl Context {
     /// Searching -> busy. The last searcher wakes the next if it leaves something behind, or if nobody watches.
     fn end_search(&self) {
         let old = self.word().end_search();
-        if old.searching() != 1 || old.idle() == 0 || planted("last-searcher-silent") {
+        if old.searching() != 1 || old.idle() == 0 && self.shared.words.len() == 1 {
             return;
         }
-        // Order (README, P4): the search ended first, this look comes last, after the claim has copied its batch.
-        let more = self.me().private_hint() + self.me().public_len() != 0 || self.backlog() || self.others_public();
-        let unwatched = !old.standby() && (old.fast() != 0 || self.others_private());
-        if more || unwatched {
-            self.shared.wake_in(self.me().shard, old.fast() != 0);
+        // Order (README, P4): the search ended first, this look comes last, after the claim has copied its batch. A fast
+        // worker gets on with what is left; it only must not be left alone with it.
+        let wake = if old.fast() != 0 {
+            !self.watched()
+        } else {
+            let own = self.me().private_hint() + self.me().public_len() != 0;
+            own || self.backlog() || self.others_public() || self.others_private() && !self.watched()
+        };
+        if wake {
+            self.shared.wake_near(self.me().shard, old.fast() != 0);
         }
+    }
+
+    /// Somebody stands by.
+    pub(super) fn watched(&self) -> bool {
+        self.shared.words.iter().any(|word| word.load().standby())
     }
 
     // ---- sleep -----------------------------------------------------------------------------------------------
@@ -209,16 +221,15 @@ impl Context {
         }
         if !standby && !planted("standby-trusted") {
             // Hidden work needs a standby; if there is none the caller must come back as one.
-            let hidden = self.others_private() && !self.word().load().standby() && !self.shared.tuning.no_standby;
+            let hidden = self.others_private() && !self.watched() && !self.shared.tuning.no_standby;
             return hidden || !self.anyone_fast() && self.backlog() || self.unwatched();
         }
         !self.anyone_fast() && self.backlog()
     }
 
-    /// Somebody is fast and nobody of this shard watches: the parker must come back as the standby.
+    /// Somebody is fast and nobody watches: the parker must come back as the standby.
     fn unwatched(&self) -> bool {
-        let state = self.word().load();
-        self.anyone_fast() && !state.standby()
+        self.anyone_fast() && !self.watched()
     }
 
     fn anyone_fast(&self) -> bool {

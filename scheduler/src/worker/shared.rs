@@ -3,6 +3,7 @@
 use super::remote::Remote;
 use super::rests::Rests;
 use crate::config::LANES;
+use crate::config::STACK_SIZE;
 use crate::credit::Credits;
 use crate::error::SubmitError;
 use crate::idle::IdleWord;
@@ -74,6 +75,10 @@ pub struct Shared {
     pub wakes: AtomicU64,
     /// Tasks dropped by an aborting shutdown.
     pub dropped: AtomicU64,
+    /// Threads that stand in for a worker whose stack is used up.
+    pub spares: AtomicU64,
+    /// Stack of a worker in bytes.
+    pub stack_size: usize,
     /// Lane blocks freed since the allocator was last asked to give memory back.
     pub freed: AtomicU64,
     /// Threads in `wait_idle` or `shutdown`, and the word they sleep on.
@@ -118,6 +123,8 @@ impl Shared {
             rests: Rests::new(),
             wakes: AtomicU64::new(0),
             dropped: AtomicU64::new(0),
+            spares: AtomicU64::new(0),
+            stack_size: STACK_SIZE,
             freed: AtomicU64::new(0),
             watchers: AtomicUsize::new(0),
             quiet: FutexWord::new(0),
@@ -131,6 +138,17 @@ impl Shared {
         let Some(bit) = self.words[shard].choose(despite_fast) else { return false };
         self.unpark(self.members[shard][bit]);
         true
+    }
+
+    /// Wakes one idle worker, nearest shard first, unless it comes upon a shard with a searcher, who will look everywhere.
+    pub fn wake_near(&self, home: usize, despite_fast: bool) {
+        let shards = self.words.len();
+        for i in 0..shards {
+            let shard = (home + i) % shards;
+            if self.words[shard].load().searching() != 0 || self.wake_in(shard, despite_fast) {
+                return;
+            }
+        }
     }
 
     /// A submitter or an owner with work to give saw that its shard has nobody looking: wakes at most one worker, nearest

@@ -20,7 +20,9 @@ impl Word {
     const HANDLE: usize = 1 << 3;
     /// Reserved: the waiter is not a thread's but a future's.
     const WAKER: usize = 1 << 4;
-    const FLAGS: usize = Self::RUNNING | Self::CANCELLED | Self::DONE | Self::HANDLE | Self::WAKER;
+    /// Beside CANCELLED: the handle has taken the closure out, to run it itself.
+    const TAKEN: usize = 1 << 5;
+    const FLAGS: usize = Self::RUNNING | Self::CANCELLED | Self::DONE | Self::HANDLE | Self::WAKER | Self::TAKEN;
 
     fn running(self) -> bool {
         self.0 & Self::RUNNING != 0
@@ -30,6 +32,9 @@ impl Word {
     }
     fn done(self) -> bool {
         self.0 & Self::DONE != 0
+    }
+    fn taken(self) -> bool {
+        self.0 & Self::TAKEN != 0
     }
     fn has_handle(self) -> bool {
         self.0 & Self::HANDLE != 0
@@ -84,6 +89,8 @@ pub enum Start {
     Run,
     /// Drop the closure without running it, write no output, then [`TaskState::complete`].
     Cancelled,
+    /// The handle has the closure: leave it alone, write no output, then [`TaskState::complete`].
+    Taken,
 }
 
 /// Who cleans up after the runner.
@@ -157,7 +164,11 @@ impl TaskState {
         // Relaxed: the closure came with the pointer through the queue, and an abort hands nothing over.
         let old = Word(self.word.fetch_or(Word::RUNNING, Relaxed));
         debug_assert!(!old.running() && !old.done(), "started twice: {old:?}");
-        if old.cancelled() && !planted("state_deaf_start") { Start::Cancelled } else { Start::Run }
+        match (old.taken(), old.cancelled() && !planted("state_deaf_start")) {
+            (true, _) => Start::Taken,
+            (false, true) => Start::Cancelled,
+            (false, false) => Start::Run,
+        }
     }
 
     /// Runner only, once, its last access to the cell unless the answer is [`Complete::Discard`]: RUNNING -> DONE, or
@@ -223,6 +234,23 @@ impl TaskState {
                 return true;
             }
         }
+    }
+
+    /// Runner only, after an [`abort`](TaskState::abort) that returned true: the handle has the closure.
+    pub fn is_taken(&self) -> bool {
+        // Relaxed: the flag came with CANCELLED, which this thread has read.
+        Word(self.word.load(Relaxed)).taken()
+    }
+
+    /// Handle only, without a registered waiter. QUEUED -> CANCELLED TAKEN: true gives the closure to the handle, which
+    /// takes it out before it detaches. What travels through the queues is a husk then.
+    pub fn take_over(&self) -> bool {
+        let old = Word(self.word.load(Relaxed));
+        debug_assert!(old.finished() || old.waiter() == 0, "took over while waiting: {old:?}");
+        let queued = !old.running() && !old.finished();
+        let new = old.with(Word::CANCELLED | Word::TAKEN);
+        // Relaxed: the closure was written before the handle existed, and the runner reads nothing on the strength of it.
+        queued && self.word.compare_exchange(old.0, new.0, Relaxed, Relaxed).is_ok()
     }
 
     /// Handle only. What there is to join.

@@ -3,8 +3,8 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 
-/// The system allocator with counters. Installed only by the tests that measure memory: its locked instructions are fences,
-/// and would hide missing ones from the others.
+/// The system allocator with counters. Installed only by the tests that measure memory: its locked instructions are
+/// fences, and would hide missing ones from the others.
 pub struct Counting;
 
 static BYTES: AtomicI64 = AtomicI64::new(0);

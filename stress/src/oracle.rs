@@ -27,8 +27,8 @@ pub struct Token {
 }
 
 impl Claims {
-    /// All pending. Leaked: tokens may outlive anything, and a reference count per task would put locked instructions, which
-    /// are fences, between the very accesses that are under test.
+    /// All pending. Leaked: tokens may outlive anything, and a reference count per task would put locked
+    /// instructions, which are fences, between the very accesses that are under test.
     pub fn new(tokens: usize) -> &'static Claims {
         Box::leak(Box::new(Claims { fates: (0..tokens).map(|_| AtomicU8::new(0)).collect() }))
     }

@@ -55,8 +55,9 @@ pub fn thread_id() -> i32 {
 
 /// Sends a signal to one thread of this process; false when it is gone.
 pub fn signal_thread(id: i32, signal: i32) -> bool {
+    let process = std::process::id();
     // SAFETY: no memory is passed; a number that is no thread of ours any more is refused.
-    unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), id, signal) == 0 }
+    unsafe { libc::syscall(libc::SYS_tgkill, process, id, signal) == 0 }
 }
 
 /// Installs a handler without `SA_RESTART`.
@@ -104,10 +105,11 @@ pub enum Ended {
     Signal(i32),
 }
 
-/// `fork`; the child runs `child` and exits with what it returns, or dies by SIGALRM after `seconds`. Returns its number.
+/// `fork`; the child runs `child` and exits with what it returns, or dies by SIGALRM after `seconds`. Returns its
+/// number.
 ///
-/// The child of a process with threads has only the one that forked; what others held stays locked. It may not print or
-/// panic, and glibc keeps its allocator usable.
+/// The child of a process with threads has only the one that forked; what others held stays locked. It may not
+/// print or panic, and glibc keeps its allocator usable.
 pub fn fork(seconds: u32, child: impl FnOnce() -> i32) -> i32 {
     // SAFETY: the child uses nothing that another thread might hold, but for the allocator, which glibc resets.
     let pid = unsafe { libc::fork() };

@@ -11,7 +11,7 @@ impl Random {
     }
 
     /// Any number.
-    pub fn next(&mut self) -> u64 {
+    pub fn any(&mut self) -> u64 {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
         self.0 ^= self.0 >> 27;
@@ -20,7 +20,7 @@ impl Random {
 
     /// A number below `bound`, which must not be 0.
     pub fn below(&mut self, bound: u64) -> u64 {
-        (self.next() >> 16) % bound
+        (self.any() >> 16) % bound
     }
 
     /// True once in `n` times.
@@ -30,7 +30,7 @@ impl Random {
 
     /// Another sequence, for another thread.
     pub fn fork(&mut self) -> Random {
-        Random::new(self.next())
+        Random::new(self.any())
     }
 }
 

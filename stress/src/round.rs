@@ -29,8 +29,8 @@ pub struct Round {
 
 /// Runs `body` under the profile of the current round, alone in the process, watched.
 ///
-/// `STRESS_ROUND` chooses round and profile; unset, the seed does. `STRESS_SEED` is the seed (decimal or `0x..`); unset, it
-/// comes from the clock. Both are printed.
+/// `STRESS_ROUND` chooses round and profile; unset, the seed does. `STRESS_SEED` is the seed (decimal or `0x..`);
+/// unset, it comes from the clock. Both are printed.
 ///
 /// # Panics
 /// With the panic of the body; also if any thread panicked in a way that no test planned.

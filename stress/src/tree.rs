@@ -1,8 +1,9 @@
 //! The hash of the source tree that a stamp belongs to.
 //!
-//! SHA-256 over `Cargo.lock`, `Cargo.toml` and every file below `numa/`, `scheduler/` and `stress/` (folders named `target`
-//! left out), sorted by relative path; per file: length of the path, path, length of the content, content, the lengths as
-//! 8 bytes, little endian. `bench/src/gate.rs` computes the same to judge the stamp; the two must stay alike.
+//! SHA-256 over `Cargo.lock`, `Cargo.toml` and every file below `numa/`, `scheduler/` and `stress/` (folders named
+//! `target` left out), sorted by relative path; per file: length of the path, path, length of the content, content,
+//! the lengths as 8 bytes, little endian. `bench/src/gate.rs` computes the same to judge the stamp; the two must
+//! stay alike.
 
 use sha2::{Digest, Sha256};
 use std::io;

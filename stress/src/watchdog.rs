@@ -1,8 +1,8 @@
 //! Ends a process that hangs, with everything that is known about it, and says why it cannot be mere slowness.
 //!
-//! Three findings, counted in looks and not in seconds, so that a stopped or starved process is not blamed:
-//! tasks are queued while every worker sleeps and none was run for 5 s of looks; no thread but the watchdog used the CPU for
-//! 20 s of looks; a test has had 180 s of looks.
+//! Three findings, counted in looks and not in seconds, so that a stopped or starved process is not blamed: tasks
+//! are queued while every worker sleeps and none was run for 5 s of looks; no thread but the watchdog used the CPU
+//! for 20 s of looks; a test has had 180 s of looks.
 
 use crate::os;
 use crate::report::say;

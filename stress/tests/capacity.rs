@@ -92,8 +92,8 @@ fn blocked_submitters_proceed() {
             submitters.into_iter().for_each(|thread| thread.join().unwrap());
             assert!(scheduler.wait_idle(LONG));
             claims.assert_all_ran();
-            // The observer adds up queues one after the other, and a task that moves between two looks counts twice; the
-            // workers hold what they have claimed.
+            // The observer adds up queues one after the other, and a task that moves between two looks counts
+            // twice; the workers hold what they have claimed.
             let claimed = 65 * round.profile.workers as u64;
             assert!(over.load(Relaxed) <= 2 * capacity + claimed, "{} queued of {capacity}", over.load(Relaxed));
             assert_eq!(scheduler.metrics().blocked, 0);

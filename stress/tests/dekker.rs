@@ -1,6 +1,7 @@
-//! A submission against a worker that is about to sleep, round by round: publish and look, against announce and look. Instead
-//! of sleeping the worker notes that it would have; a lost wake-up is a round in which it would have slept and the submitter
-//! saw nobody. Ordinary stress of every kind was seen to miss a missing store-load fence that this shape finds in seconds.
+//! A submission against a worker that is about to sleep, round by round: publish and look, against announce and
+//! look. Instead of sleeping the worker notes that it would have; a lost wake-up is a round in which it would have
+//! slept and the submitter saw nobody. Ordinary stress of every kind was seen to miss a missing store-load fence
+//! that this shape finds in seconds.
 #![cfg(not(loom))]
 
 use scheduler::BarrierMode;
@@ -43,7 +44,8 @@ struct Table {
 }
 
 impl Table {
-    /// The submitter's side of one round, as `submit` does it; `fenced` is false for the control, which breaks the protocol.
+    /// The submitter's side of one round, as `submit` does it; `fenced` is false for the control, which breaks the
+    /// protocol.
     fn submit(&self, round: u64, fenced: bool) {
         // SAFETY: one thread is the producer.
         let slot = unsafe { self.lane.reserve() }.expect("no limit is set");
@@ -134,8 +136,8 @@ fn fence() {
     sound("dekker::fence", BarrierMode::Fence);
 }
 
-/// The control: without the barriers the same rounds do lose wake-ups, on a host with two free CPUs. It needs longer than a
-/// round of the gate has; run it with `--ignored`.
+/// The control: without the barriers the same rounds do lose wake-ups, on a host with two free CPUs. It needs
+/// longer than a round of the gate has; run it with `--ignored`.
 #[test]
 #[ignore = "a control that takes up to a minute"]
 fn without_barriers_it_shows() {

@@ -112,7 +112,7 @@ fn workers_submit_more() {
         let end = Instant::now() + round.time(500);
         while Instant::now() < end {
             let claims = Claims::new(30_000);
-            let seed = random.next();
+            let seed = random.any();
             scheduler.submit(move || grow(claims, 0, seed)).unwrap();
             assert!(scheduler.wait_idle(LONG));
             claims.assert_all_ran();

@@ -10,7 +10,8 @@ use stress::{os, run};
 
 const LONG: Duration = Duration::from_secs(100);
 
-/// `wait_idle` returned, so everything that this thread had submitted, and everything those tasks submitted, has ended.
+/// `wait_idle` returned, so everything that this thread had submitted, and everything those tasks submitted, has
+/// ended.
 #[test]
 fn idle_means_idle() {
     run("idle::idle_means_idle", |round| {
@@ -18,9 +19,9 @@ fn idle_means_idle() {
             if left > 0 {
                 let (next, ended) = (handle.clone(), ended.clone());
                 let task = move || chain(&next, left - 1, &ended);
-                if left % 2 == 0 { handle.submit(task).unwrap() } else { drop(handle.spawn(task).unwrap()) }
+                if left.is_multiple_of(2) { handle.submit(task).unwrap() } else { drop(handle.spawn(task).unwrap()) }
             }
-            if left % 7 == 0 {
+            if left.is_multiple_of(7) {
                 std::thread::sleep(Duration::from_micros(30));
             }
             ended.fetch_add(1, Release);

@@ -1,4 +1,5 @@
-//! Schedulers that come and go: in a loop, at bad moments, from bad places. Threads, files and memory stay what they were.
+//! Schedulers that come and go: in a loop, at bad moments, from bad places. Threads, files and memory stay what
+//! they were.
 #![cfg(not(loom))]
 
 use scheduler::{Handle, Scheduler, ShutdownMode, SubmitError};
@@ -79,7 +80,8 @@ fn in_a_loop() {
             }
             await_no_workers();
         };
-        // What is made once per process and per thread is there after some lives, the free lists have their usual length.
+        // What is made once per process and per thread is there after some lives, the free lists have their usual
+        // length.
         many(60, round.time(400));
         let (threads, files) = (os::threads().len(), os::open_files());
         let (bytes, blocks, resident) = (alloc::bytes(), alloc::blocks(), os::resident());

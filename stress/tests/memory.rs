@@ -67,7 +67,8 @@ fn fill_and_drain(round: &Round, what: &str, tasks: u64, fill: impl FnOnce(&Sche
     let kept_resident = os::resident().saturating_sub(resident);
     let per_task = peak / tasks as f64;
     say(&format!(
-        "memory::{what}: {tasks} tasks, {per_task:.1} bytes each, kept {kept:.0} ({:.2} %); resident peak {} MiB, kept {} MiB; \
+        "memory::{what}: {tasks} tasks, {per_task:.1} bytes each, kept {kept:.0} ({:.2} %); \
+         resident peak {} MiB, kept {} MiB; \
          filled in {filled:.2?}, drained in {drained:.2?}",
         100.0 * kept / peak,
         peak_resident >> 20,

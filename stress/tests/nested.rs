@@ -147,8 +147,8 @@ fn help_own_when_all_others_want_the_lock() {
     run("nested::help_own_when_all_others_want_the_lock", |round| wait_inside_of_a_lock(&round.scheduler(), 300));
 }
 
-/// The awaited task is somebody else's, so a wait that helps with its own has nothing to help with: not even with tasks
-/// that this worker has queued itself.
+/// The awaited task is somebody else's, so a wait that helps with its own has nothing to help with: not even with
+/// tasks that this worker has queued itself.
 #[test]
 fn help_own_of_a_foreign_handle() {
     run("nested::help_own_of_a_foreign_handle", |round| {
@@ -231,7 +231,9 @@ fn aborts_and_timeouts_race() {
                 let task = claims.task(id);
                 let slow = random.one_in(50).then(|| Duration::from_micros(random.below(200)));
                 let spawned = move || {
-                    slow.map(std::thread::sleep);
+                    if let Some(time) = slow {
+                        std::thread::sleep(time);
+                    }
                     task();
                     id
                 };

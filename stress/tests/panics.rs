@@ -1,4 +1,5 @@
-//! Panics everywhere. Afterwards all workers are still there, every joiner has its answer, and nothing is counted wrong.
+//! Panics everywhere. Afterwards all workers are still there, every joiner has its answer, and nothing is counted
+//! wrong.
 #![cfg(not(loom))]
 
 use scheduler::{Handle, JoinError, Scheduler, ShutdownMode};
@@ -202,7 +203,7 @@ fn here_and_there_batch(scheduler: &Scheduler, claims: &'static Claims, stop: us
         let tasks = (0..200).map(|id| if id == stop { panic_planned(9) } else { claims.task(id) });
         assert_eq!(caught(|| _ = handle.submit_batch(tasks)), 9);
     };
-    if stop % 2 == 0 { batch() } else { scheduler.spawn(batch).unwrap().join().unwrap() }
+    if stop.is_multiple_of(2) { batch() } else { scheduler.spawn(batch).unwrap().join().unwrap() }
 }
 
 #[test]

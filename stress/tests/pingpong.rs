@@ -1,5 +1,5 @@
-//! One task at a time, each submitted when the one before has ended: the workers are about to sleep at every submission,
-//! which is where lost wake-ups show.
+//! One task at a time, each submitted when the one before has ended: the workers are about to sleep at every
+//! submission, which is where lost wake-ups show.
 #![cfg(not(loom))]
 
 use scheduler::{Barrier, Scheduler};

@@ -83,7 +83,8 @@ fn destructors_of_captures() {
     });
 }
 
-/// Closures that an aborting shutdown drops submit in their destructors: on the workers these belong to what is dropped.
+/// Closures that an aborting shutdown drops submit in their destructors: on the workers these belong to what is
+/// dropped.
 struct Echo(Handle, &'static Claims, usize, Arc<AtomicUsize>);
 
 impl Drop for Echo {

@@ -1,4 +1,5 @@
-//! Shutdown against everything that may go on meanwhile. Each submission is accepted and has its fate, or is given back.
+//! Shutdown against everything that may go on meanwhile. Each submission is accepted and has its fate, or is given
+//! back.
 #![cfg(not(loom))]
 
 use scheduler::{BatchError, Handle, JoinError, JoinHandle, Scheduler, ShutdownMode, SubmitError};
@@ -46,8 +47,8 @@ impl Told {
     }
 }
 
-/// Submits all of `ids` in all ways, whatever is answered. Acceptance after a refusal is legal while workers still drain: a
-/// worker that takes a task before its submitter can take it back makes it accepted.
+/// Submits all of `ids` in all ways, whatever is answered. Acceptance after a refusal is legal while workers still
+/// drain: a worker that takes a task before its submitter can take it back makes it accepted.
 fn pester(handle: &Handle, claims: &'static Claims, mut ids: std::ops::Range<usize>, random: &mut Random) -> Told {
     let mut told = Told::default();
     let mut own = handle.register_submitter().ok();

@@ -1,5 +1,5 @@
-//! Nothing waits behind a stuck owner. The stuck task ends only when all that its worker holds has been run by others: a
-//! task that waits for it hangs the test. How long they wait is printed.
+//! Nothing waits behind a stuck owner. The stuck task ends only when all that its worker holds has been run by
+//! others: a task that waits for it hangs the test. How long they wait is printed.
 #![cfg(not(loom))]
 
 use scheduler::{Handle, Scheduler};
@@ -104,7 +104,7 @@ fn its_claimed_batch() {
 #[test]
 fn the_lanes() {
     play("stuck::the_lanes", |round, scheduler, waits| {
-        for _ in 1..round.profile.workers.max(2).min(4) {
+        for _ in 1..round.profile.workers.clamp(2, 4) {
             let stuck = waits.clone();
             scheduler.submit(move || stuck.be_stuck(0)).unwrap();
         }

@@ -113,8 +113,8 @@ thread_local! {
     static AFTER: RefCell<Option<Late>> = const { RefCell::new(None) };
 }
 
-/// One thread-local is made before the thread's first submission and one after: one destructor runs before that of the
-/// thread's lanes, the other one after it.
+/// One thread-local is made before the thread's first submission and one after: one destructor runs before that of
+/// the thread's lanes, the other one after it.
 #[test]
 fn from_destructors_of_thread_locals() {
     run("submitters::from_destructors_of_thread_locals", |round| {

@@ -1,4 +1,5 @@
-//! Every counter near its wrap, through the queues and words themselves: a whole scheduler would have to run for years.
+//! Every counter near its wrap, through the queues and words themselves: a whole scheduler would have to run for
+//! years.
 #![cfg(not(loom))]
 
 use scheduler::internals::credit::{Acquired, Credits};
@@ -116,7 +117,8 @@ fn forks(start: u32, random: &mut Random) {
     let owner = || {
         let (mut next, mut stack) = (0, Vec::new());
         while next < ITEMS || !stack.is_empty() {
-            // SAFETY: the one owner, on this thread; every push that was accepted is paired with one pop, newest first.
+            // SAFETY: the one owner, on this thread; every push that was accepted is paired with one pop, newest
+            // first.
             let owner = unsafe { forks.owner() };
             match random.below(7) {
                 0..3 if next < ITEMS => {

@@ -16,8 +16,8 @@ pub(crate) fn spin(steps: u64) {
     }
 }
 
-/// As [`spin`], and nothing that comes after begins before it is done: a chain of a few dozen steps would otherwise overlap with the next one,
-/// and two nodes of 45 ns would take 50.
+/// As [`spin`], and nothing that comes after begins before it is done: a chain of a few dozen steps would otherwise
+/// overlap with the next one, and two nodes of 45 ns would take 50.
 #[inline(always)]
 pub(crate) fn spin_alone(steps: u64) {
     spin(steps);

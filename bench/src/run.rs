@@ -276,7 +276,8 @@ fn phases<A: Arm>(ctx: &'static Ctx<A>, submit: impl Fn(&'static Ctx<A>, u64) + 
     drive(ctx.run, calls, || (), |(), range| range.for_each(|i| submit(ctx, i)))
 }
 
-/// Runs all calls of one sample under the clock: `prepare` before it, once per submitter, and `go` with that submitter's share of the calls.
+/// Runs all calls of one sample under the clock: `prepare` before it, once per submitter, and `go` with that
+/// submitter's share of the calls.
 pub(crate) fn drive<L>(
     run: &'static Run,
     calls: u64,
@@ -314,7 +315,8 @@ pub(crate) fn drive<L>(
     Ok(out)
 }
 
-/// Several submitters, released together. The clock starts in the first of them: started by the waiter, it could start after they are done.
+/// Several submitters, released together. The clock starts in the first of them: started by the waiter, it could
+/// start after they are done.
 fn contended<L>(
     run: &'static Run,
     calls: u64,
@@ -335,7 +337,8 @@ fn contended<L>(
                 go(&mut lane, n * each..(n + 1) * each);
             });
         }
-        // The threads are at the gate or on their way: what creating them cost lies before the snapshot, but for the last steps of some.
+        // The threads are at the gate or on their way: what creating them cost lies before the snapshot, but for the
+        // last steps of some.
         std::thread::sleep(SETTLE);
         let counted = (run.job.pass == Pass::Allocations).then(Counted::start);
         let before = usage();

@@ -22,8 +22,9 @@ impl Node {
     }
 }
 
-/// Allocates level by level. Depth first, the order of allocation would be the order of the walk for those who go left first or for those
-/// who go right first, and several times faster for one of them as soon as the tree is larger than the cache.
+/// Allocates level by level. Depth first, the order of allocation would be the order of the walk for those who go
+/// left first or for those who go right first, and several times faster for one of them as soon as the tree is larger
+/// than the cache.
 fn build(levels: u32) -> Box<Node> {
     let nodes = (1_usize << (levels + 1)) - 1;
     let mut row: Vec<Option<Box<Node>>> =

@@ -269,7 +269,7 @@ static Sample sample(Pool* pool, Run* run, const std::string& kind, u64 tasks, u
 }
 
 // Waits until every slot is marked. Its instructions are left out of the count, by this name.
-__attribute__((noinline)) static u64 settle_slots(volatile u64* at, u64 tasks) {
+__attribute__((noinline)) static u64 uncounted_settle(volatile u64* at, u64 tasks) {
     u64 ran = 0;
     for (int round = 0; ran < tasks && round < 1200; ++round) {
         usleep(100000);
@@ -311,7 +311,7 @@ static int count(const std::string& path, u64 tasks) {
         std::printf("{\"fib\":%llu}\n", (unsigned long long)got);
         return 0;
     }
-    u64 ran = settle_slots(at, tasks);
+    u64 ran = uncounted_settle(at, tasks);
     std::printf("{\"ran\":%llu}\n", (unsigned long long)ran);
     std::fflush(stdout);
     _exit(ran == tasks ? 0 : 1);

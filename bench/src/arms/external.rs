@@ -43,14 +43,33 @@ pub(crate) fn tbb_program() -> Result<PathBuf, String> {
     let compiler = compiler.ok_or("no C++ compiler in PATH (Debian: `apt-get install g++ libtbb-dev`)")?;
     let exe = folder()?.join("tbb-peer");
     let source = paths::root().join("bench/peers/tbb/peer.cpp");
-    let changed = |p: &Path| p.metadata().and_then(|m| m.modified()).ok();
-    if changed(&exe).is_some_and(|built| changed(&source).is_some_and(|source| source < built)) {
+    if is_current(&exe, &source) {
         return Ok(exe);
     }
     let mut build = Command::new(compiler);
     build.args(["-O2", "-std=c++17", "-pthread", "-o"]).arg(&exe).arg(&source).arg("-ltbb");
     compile(build, "bench/peers/tbb")?;
     Ok(exe)
+}
+
+/// Builds the clock that is preloaded under the instruction counter.
+pub(crate) fn slow_clock() -> Result<PathBuf, String> {
+    let named = std::env::var_os("CC").map(PathBuf::from);
+    let compiler = named.or_else(|| paths::program(&["cc", "gcc", "clang"])).ok_or("no C compiler in PATH")?;
+    let library = folder()?.join("libbench_clock.so");
+    let source = paths::root().join("bench/peers/clock/clock.c");
+    if is_current(&library, &source) {
+        return Ok(library);
+    }
+    let mut build = Command::new(compiler);
+    build.args(["-O2", "-shared", "-fPIC", "-o"]).arg(&library).arg(&source);
+    compile(build, "bench/peers/clock")?;
+    Ok(library)
+}
+
+fn is_current(built: &Path, source: &Path) -> bool {
+    let changed = |p: &Path| p.metadata().and_then(|m| m.modified()).ok();
+    changed(built).is_some_and(|built| changed(source).is_some_and(|source| source < built))
 }
 
 fn folder() -> Result<PathBuf, String> {

@@ -17,7 +17,7 @@ mod tokio;
 pub(crate) use async_executor::AsyncExecutor;
 pub(crate) use channel::Channel;
 pub(crate) use chili::Chili;
-pub(crate) use external::tbb_program;
+pub(crate) use external::{slow_clock, tbb_program};
 pub(crate) use ours::Ours;
 use ours::Way;
 pub(crate) use rayon::Rayon;

@@ -69,7 +69,7 @@ cfn=helper
 calls=3 0x900 0
 0x14 3 999
 0x14 3 3
-fn=bench::counts::child::settle
+fn=bench::counts::child::uncounted_settle
 0x40 9 1000
 calls=1 0x10 0
 0x44 9 5000
@@ -86,7 +86,7 @@ fn=0x5000
 
     #[test]
     fn self_costs_are_summed_by_object_and_address() {
-        let profile = Profile::parse(TEXT, "child::settle").unwrap();
+        let profile = Profile::parse(TEXT, "uncounted").unwrap();
         assert_eq!(profile.total, 5 + 7 + 3 + 7 + 2);
         assert_eq!(profile.objects["/bin/a"], HashMap::from([(0x10, 5), (0x12, 7), (0x14, 3)]));
         assert_eq!(profile.objects["/lib/c.so"], HashMap::from([(0x900, 7)]));

@@ -8,7 +8,7 @@ use crate::arms::{Arm, AsyncExecutor, Channel, Chili, Ours, Rayon, Tokio};
 use crate::os::{futex_wait, futex_wake, usage};
 use serde_json::{Value, json};
 use std::process::ExitCode;
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::time::{Duration, Instant};
 
@@ -24,7 +24,8 @@ impl Semaphore {
         futex_wake(&self.0, 1);
     }
 
-    fn wait(&self) {
+    #[inline(never)]
+    fn uncounted_wait(&self) {
         loop {
             let seen = self.0.load(Acquire);
             if seen > 0 && self.0.compare_exchange(seen, seen - 1, AcqRel, Relaxed).is_ok() {
@@ -45,6 +46,8 @@ struct Field<A: 'static> {
     /// Workers that are held, and their release.
     held: Semaphore,
     open: AtomicU32,
+    /// 1: tasks that look at it stay where they are.
+    gate: AtomicU32,
 }
 
 /// The body.
@@ -61,7 +64,8 @@ impl<A: Arm> Field<A> {
         // SAFETY: all-zero bytes are a valid `AtomicU64`.
         let slots = unsafe { slots.assume_init() };
         let (passed, held, open) = Default::default();
-        Box::leak(Box::new(Field { arm, slots, passed, held, open }))
+        let gate = AtomicU32::new(1);
+        Box::leak(Box::new(Field { arm, slots, passed, held, open, gate }))
     }
 
     /// Submits tasks that only mark: 24 bytes each, a pointer and two words.
@@ -83,6 +87,46 @@ impl<A: Arm> Field<A> {
         });
     }
 
+    /// Submits tasks that stop at the gate before they mark; the last one closes it.
+    #[inline(always)]
+    fn put_gated(&'static self, from: u64, to: u64) {
+        for (slot, i) in self.slots[from as usize..to as usize - 1].iter().zip(from..) {
+            self.arm.submit(move || {
+                self.pass();
+                mark(slot, i);
+            });
+        }
+        let last = &self.slots[to as usize - 1];
+        self.arm.submit(move || {
+            self.pass();
+            mark(last, to - 1);
+            self.gate.store(1, Release);
+            self.passed.post();
+        });
+    }
+
+    #[inline(always)]
+    fn pass(&self) {
+        // Relaxed: it carries nothing; who stops at it looks again with Acquire.
+        if self.gate.load(Relaxed) != 0 {
+            self.uncounted_stop();
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn uncounted_stop(&self) {
+        while self.gate.load(Acquire) != 0 {
+            futex_wait(&self.gate, 1, PATIENCE);
+        }
+    }
+
+    #[inline(never)]
+    fn uncounted_go(&self) {
+        self.gate.store(0, Release);
+        futex_wake(&self.gate, i32::MAX);
+    }
+
     /// Keeps every worker busy, one after the other, so that no batch holds two of these tasks.
     fn hold(&'static self, workers: usize) {
         for _ in 0..workers {
@@ -92,19 +136,19 @@ impl<A: Arm> Field<A> {
                     futex_wait(&self.open, 0, PATIENCE);
                 }
             });
-            self.held.wait();
+            self.held.uncounted_wait();
         }
     }
 
     fn release(&self) {
-        self.open.store(1, std::sync::atomic::Ordering::Release);
+        self.open.store(1, Release);
         futex_wake(&self.open, i32::MAX);
     }
 }
 
-/// Waits until every slot is marked. Its instructions are left out of the count, by this name.
+/// Waits until every slot is marked.
 #[inline(never)]
-fn settle_slots(slots: &[AtomicU64]) -> u64 {
+fn uncounted_settle(slots: &[AtomicU64]) -> u64 {
     let end = Instant::now() + PATIENCE;
     loop {
         std::thread::sleep(Duration::from_millis(100));
@@ -128,21 +172,42 @@ fn external<A: Arm>(arm: &'static A, options: &CountChild) -> u64 {
     put(1);
     field.release();
     for n in 2..options.tasks / chunk {
-        field.passed.wait();
+        field.passed.uncounted_wait();
         put(n);
     }
-    field.passed.wait();
-    field.passed.wait();
-    settle_slots(&field.slots)
+    field.passed.uncounted_wait();
+    field.passed.uncounted_wait();
+    uncounted_settle(&field.slots)
 }
 
-/// All tasks queued while the workers are held, then drained: as deep as there are tasks.
-fn filled<A: Arm>(arm: &'static A, options: &CountChild) -> u64 {
+/// How many tasks the standing queue loses before it is filled up again.
+pub(super) fn swing(depth: u64) -> u64 {
+    (depth / 2).min(50_000)
+}
+
+/// As [`external`], for any depth and number of workers: they stop wherever they are while the queue is filled up,
+/// and go on together, so that they never find it empty however fast they are. The body has one load and one branch
+/// more.
+fn standing<A: Arm>(arm: &'static A, options: &CountChild) -> u64 {
+    let chunk = swing(options.depth);
     let field = Field::new(arm, options.tasks);
+    let (queued, all) = (options.depth / chunk, options.tasks / chunk);
     field.hold(options.workers);
-    field.put(0, options.tasks);
+    for n in 0..queued {
+        field.put_gated(n * chunk, (n + 1) * chunk);
+    }
+    field.uncounted_go();
     field.release();
-    settle_slots(&field.slots)
+    for n in queued..all {
+        field.passed.uncounted_wait();
+        field.put_gated(n * chunk, (n + 1) * chunk);
+        field.uncounted_go();
+    }
+    for _ in 0..queued {
+        field.passed.uncounted_wait();
+        field.uncounted_go();
+    }
+    uncounted_settle(&field.slots)
 }
 
 /// From a worker: every parent submits the next one, then four children.
@@ -150,7 +215,7 @@ fn nested<A: Arm>(arm: &'static A, options: &CountChild) -> u64 {
     let tasks = options.tasks;
     let field = Field::new(arm, tasks);
     field.arm.submit(move || chain(field, 0, tasks));
-    settle_slots(&field.slots)
+    uncounted_settle(&field.slots)
 }
 
 #[inline(always)]
@@ -177,9 +242,9 @@ fn serial<A: Arm>(arm: &'static A, options: &CountChild) -> u64 {
     let field = Field::new(arm, options.tasks);
     for i in 0..options.tasks {
         field.put_last(i);
-        field.passed.wait();
+        field.passed.uncounted_wait();
     }
-    settle_slots(&field.slots)
+    uncounted_settle(&field.slots)
 }
 
 fn fib(n: u64) -> u64 {
@@ -202,7 +267,7 @@ fn on<A: Arm>(arm: Result<A, String>, options: &CountChild) -> Result<Value, Str
     let (calls, counted, used) = (arm.syscalls(), Counted::start(), usage());
     let ran = match options.path.as_str() {
         "external" => external(arm, options),
-        "external-flat" => filled(arm, options),
+        "external-flat" => standing(arm, options),
         "nested" => nested(arm, options),
         "join" => join(arm, options)?,
         "wakeup" => serial(arm, options),

@@ -98,8 +98,8 @@ fn flat(rows: &[Row]) -> Vec<Verdict> {
     vec![Verdict {
         path: "external-flat".into(),
         budget: format!("instructions flat within {:.0} %", 100.0 * FLAT),
-        measured: format!("{least:.1} .. {most:.1}: {:.1} %", 100.0 * (most / least - 1.0)),
-        met: Some(most / least - 1.0 <= FLAT),
+        measured: format!("{least:.1} .. {most:.1}: {:.1} %", 100.0 * (most / least - 1.0).abs()),
+        met: Some(least > 0.0 && most / least - 1.0 <= FLAT),
     }]
 }
 
@@ -193,6 +193,7 @@ mod tests {
         };
         assert_eq!(met(&rows(&[80.0, 81.5, 80.3])), [Some(true)]);
         assert_eq!(met(&rows(&[80.0, 81.7, 80.3])), [Some(false)]);
+        assert_eq!(met(&rows(&[80.0, -81.7])), [Some(false)]);
     }
 
     #[test]

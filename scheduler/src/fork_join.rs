@@ -6,8 +6,9 @@ use crate::park::{Parker, Waiter};
 use crate::sync::Arc;
 use crate::task::cells::Cells;
 use crate::task::raw::{Header, Verb};
-use crate::worker::{Context, Wait, current};
+use crate::worker::{Context, Wait, current, without_unwinding};
 use std::cell::UnsafeCell;
+use std::marker::PhantomPinned;
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
@@ -64,6 +65,8 @@ struct Frame<B: FnOnce() -> RB, RB> {
     latch: ForkLatch,
     body: UnsafeCell<ManuallyDrop<B>>,
     output: UnsafeCell<MaybeUninit<std::thread::Result<RB>>>,
+    /// The destructor's `&mut` must not claim the frame for itself: a thief may be using it.
+    _shared: PhantomPinned,
 }
 
 #[inline(always)]
@@ -79,6 +82,7 @@ where
         latch: ForkLatch::new(),
         body: UnsafeCell::new(ManuallyDrop::new(b)),
         output: UnsafeCell::new(MaybeUninit::uninit()),
+        _shared: PhantomPinned,
     };
     if !context.push_fork((&raw const frame).cast_mut().cast()) {
         let frame = ManuallyDrop::new(frame);
@@ -117,9 +121,7 @@ impl<B: FnOnce() -> RB, RB> Frame<B, RB> {
     #[cold]
     #[inline(never)]
     fn stolen(&self, context: &Context) -> std::thread::Result<RB> {
-        let abort = AbortOnUnwind;
-        context.help(&Latched(&self.latch));
-        let _done = ManuallyDrop::new(abort);
+        without_unwinding(|| context.help(&Latched(&self.latch)));
         // SAFETY: the thief is through with the frame.
         let output = unsafe { &*self.output.get() };
         // SAFETY: written by the thief before the latch was set, read once.
@@ -170,14 +172,5 @@ impl Wait for Latched<'_> {
     }
     fn register(&self, parker: Arc<Parker>) -> bool {
         self.0.register(Waiter::new(&parker)) == Register::Waiting
-    }
-}
-
-/// Scheduler code that must not unwind, because somebody else uses this stack.
-struct AbortOnUnwind;
-
-impl Drop for AbortOnUnwind {
-    fn drop(&mut self) {
-        std::process::abort();
     }
 }

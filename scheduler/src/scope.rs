@@ -5,7 +5,7 @@ use crate::latch::{Register, ScopeLatch};
 use crate::park::{Parker, Waiter};
 use crate::submit::{OnFull, submit};
 use crate::sync::{AcqRel, Acquire, Arc, AtomicPtr, Relaxed, ord};
-use crate::worker::{Shared, Wait, block, current, drop_quietly};
+use crate::worker::{Shared, Wait, block, current, drop_quietly, without_unwinding};
 use std::any::Any;
 use std::cell::UnsafeCell;
 use std::marker::PhantomData;
@@ -120,7 +120,7 @@ pub(crate) fn scope<'scope, R: Send>(shared: &Arc<Shared>, body: impl FnOnce(&Sc
             _invariant: PhantomData,
         };
         let result = catch_unwind(AssertUnwindSafe(|| body(&scope)));
-        block(&Counted(&scope.latch), None);
+        without_unwinding(|| block(&Counted(&scope.latch), None));
         match (result, scope.take_panic()) {
             (Ok(value), None) => value,
             (Err(payload), _) | (_, Some(payload)) => resume_unwind(payload),
@@ -153,7 +153,7 @@ pub(crate) fn run_on<R: Send>(shared: &Arc<Shared>, f: impl FnOnce() -> R + Send
     if let Err(refused) = unsafe { submit(shared, move || task.run(), OnFull::Wait) } {
         refused.into_inner()();
     }
-    block(&Counted(&latch), None);
+    without_unwinding(|| block(&Counted(&latch), None));
     // SAFETY: written by the task before it counted down.
     let result = unsafe { output.0.into_inner().assume_init() };
     result.unwrap_or_else(|payload| resume_unwind(payload))

@@ -158,6 +158,12 @@ impl LaneTable {
                 unsafe { pin.retire(entry) };
             }
         }
+        // Scans walk up to the last lane there is, not to the last there ever was.
+        let len = array.len.load(Relaxed);
+        let used = array.places[..len].iter().rposition(|place| !place.load(Relaxed).is_null()).map_or(0, |i| i + 1);
+        if used != len {
+            array.len.store(used, ord("R5", Release));
+        }
     }
 
     /// Some lane has no owner: worth a `reap` before a long sleep.

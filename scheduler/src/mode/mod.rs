@@ -1,7 +1,7 @@
 #![doc = include_str!("README.md")]
 
 use crate::idle::IdleWord;
-use crate::sync::{Acquire, AtomicU32, AtomicU64, Relaxed, Release, full_fence, heavy, ord, planted};
+use crate::sync::{AtomicU32, AtomicU64, Relaxed, Release, full_fence, heavy, ord, planted};
 
 /// Which barrier stands between a submit's publication and its look at the idle word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,8 +29,8 @@ impl Mode {
 
     /// The mode now.
     pub fn get(&self) -> BarrierMode {
-        // B1: whoever omits the heavy side must be behind the switcher's barrier.
-        match self.word.load(ord("B1", Acquire)) {
+        // Relaxed: whoever acts on Fence passes B2 first, which makes this an acquire load.
+        match self.word.load(Relaxed) {
             0 => BarrierMode::Membarrier,
             1 => BarrierMode::Switching,
             _ => BarrierMode::Fence,
@@ -71,7 +71,7 @@ impl Mode {
         if !planted("switch-no-barrier") && !heavy() {
             return false;
         }
-        // B3: pairs with B1.
+        // B3: who finds it and passes B2 is behind the barrier above.
         self.word.store(BarrierMode::Fence as u32, ord("B3", Release));
         true
     }

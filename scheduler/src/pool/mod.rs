@@ -11,7 +11,7 @@ use crate::submit::{enter_worker, forget_last};
 use crate::sync::{Arc, Mutex};
 use crate::sys;
 use crate::task::cells;
-use crate::worker::{Context, Remote, Shared};
+use crate::worker::{Context, Remote, Shared, without_unwinding};
 use numa::{Seat, Topology};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Sender, channel};
@@ -179,7 +179,7 @@ fn work(shared: &Arc<Shared>, index: usize, ready: &Sender<()>) {
         context.enter(|| {
             enter_worker(&context);
             call(shared.hooks.started.as_deref(), &context);
-            context.main();
+            without_unwinding(|| context.main());
             forget_last();
         });
         // No worker any more: what the hook submits is refused.

@@ -57,9 +57,8 @@ mod real {
 }
 
 /// The stand-in. It frees as soon as nobody is pinned. What is freed is poisoned and kept until the domain goes, so that a
-/// later use ends the model instead of passing by luck. Until something is retired pins are no events of the model: they
-/// add no interleavings, and order nothing, as nothing may rely on a pin for order. From then on they do what an epoch
-/// does: who pins later sees what was unlinked, and what is freed was used before.
+/// later use ends the model instead of passing by luck. It orders what an epoch orders and no more: what is freed was
+/// unpinned before, and who pins after a retirement sees the unlinking. Between scanners it orders nothing.
 #[cfg(loom)]
 mod real {
     use super::super::{AcqRel, AtomicUsize};
@@ -75,7 +74,10 @@ mod real {
     unsafe impl Send for Grave {}
 
     struct Domain {
+        /// Retirements.
         epoch: AtomicUsize,
+        /// Unpins, dealt out to the registrations in turn.
+        unpins: [AtomicUsize; 4],
         state: Mutex<State>,
     }
 
@@ -84,6 +86,7 @@ mod real {
         pinned: usize,
         /// Something was retired.
         begun: bool,
+        registered: usize,
         garbage: Vec<Grave>,
         buried: Vec<Grave>,
     }
@@ -101,27 +104,29 @@ mod real {
         fn lock(&self) -> MutexGuard<'_, State> {
             self.state.lock().unwrap_or_else(PoisonError::into_inner)
         }
-
-        fn order(&self) {
-            self.epoch.fetch_add(1, AcqRel);
-        }
     }
 
     /// See the real twin.
     pub struct Reclaimer(Arc<Domain>);
     /// See the real twin.
-    pub struct Registration(Arc<Domain>);
+    pub struct Registration(Arc<Domain>, usize);
     /// See the real twin.
-    pub struct Pin(Arc<Domain>);
+    pub struct Pin(Arc<Domain>, usize);
 
     impl Reclaimer {
         /// See the real twin.
         pub fn new() -> Self {
-            Reclaimer(Arc::new(Domain { epoch: AtomicUsize::new(0), state: Mutex::default() }))
+            Reclaimer(Arc::new(Domain {
+                epoch: AtomicUsize::new(0),
+                unpins: Default::default(),
+                state: Mutex::default(),
+            }))
         }
         /// See the real twin.
         pub fn register(&self) -> Registration {
-            Registration(self.0.clone())
+            let mut state = self.0.lock();
+            state.registered += 1;
+            Registration(self.0.clone(), state.registered % self.0.unpins.len())
         }
     }
 
@@ -133,9 +138,9 @@ mod real {
             let begun = state.begun;
             drop(state);
             if begun {
-                self.0.order();
+                self.0.epoch.fetch_add(1, AcqRel);
             }
-            Pin(self.0.clone())
+            Pin(self.0.clone(), self.1)
         }
         /// See the real twin.
         pub fn flush(&self) {}
@@ -158,21 +163,21 @@ mod real {
         /// See the real twin.
         pub unsafe fn retire<T: Send + 'static>(&self, ptr: *mut T) {
             self.0.lock().begun = true;
-            self.0.order();
+            self.0.epoch.fetch_add(1, AcqRel);
             self.0.lock().garbage.push(Grave { at: ptr.cast(), layout: Layout::new::<T>(), bury: bury::<T> });
         }
     }
 
     impl Drop for Pin {
         fn drop(&mut self) {
-            let due = !self.0.lock().garbage.is_empty();
-            if due {
-                self.0.order();
-            }
+            self.0.unpins[self.1].fetch_add(1, AcqRel);
             let mut state = self.0.lock();
             state.pinned -= 1;
             let due = if state.pinned == 0 { std::mem::take(&mut state.garbage) } else { Vec::new() };
             drop(state);
+            if !due.is_empty() {
+                self.0.unpins.iter().for_each(|word| _ = word.fetch_add(1, AcqRel));
+            }
             for grave in due {
                 // SAFETY: from `Box::into_raw` and retired once, by the promise of `retire`.
                 unsafe { (grave.bury)(grave.at) };

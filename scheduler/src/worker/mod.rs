@@ -13,5 +13,5 @@ pub use context::{Context, current};
 pub use help::{Wait, block};
 pub use remote::{Counters, Remote};
 pub use rests::Rests;
-pub use run::drop_quietly;
+pub use run::{drop_quietly, without_unwinding};
 pub use shared::{Hooks, PanicHook, Shared, Tuning};

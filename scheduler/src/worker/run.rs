@@ -36,6 +36,8 @@ impl Context {
 
     /// Runs one task; a panic is counted and reported, not passed on.
     pub(super) fn run_guarded(&self, task: *mut Header) {
+        // Whatever ran before has given back as many cells as there is room for.
+        self.cells().trim();
         let verb = self.verb();
         self.count_dropped(verb, 1);
         if let Err(payload) = catch_unwind(AssertUnwindSafe(|| Self::run(self.me(), self.cells(), task, verb))) {
@@ -180,6 +182,20 @@ impl Context {
             self.shared.wake_near(self.me().shard, true);
         }
     }
+}
+
+/// Runs scheduler code that must not unwind, because somebody else uses this stack or waits for this thread.
+pub fn without_unwinding<R>(f: impl FnOnce() -> R) -> R {
+    struct Abort;
+    impl Drop for Abort {
+        fn drop(&mut self) {
+            std::process::abort();
+        }
+    }
+    let abort = Abort;
+    let result = f();
+    let _done = std::mem::ManuallyDrop::new(abort);
+    result
 }
 
 /// Drops a panic payload; should its destructor panic, the second payload is leaked rather than dropped.

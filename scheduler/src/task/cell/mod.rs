@@ -24,8 +24,8 @@ use std::ptr::{NonNull, null_mut};
 const BATCH: usize = 64;
 /// More than this and `trim` acts.
 const HIGH: usize = 2 * BATCH;
-/// Room for a batch of `put`s above `HIGH`.
-const DEPTH: usize = HIGH + BATCH;
+/// Room for a batch of `put`s above `HIGH`, and as much again, because `put` takes the caller's word for it.
+const DEPTH: usize = HIGH + 2 * BATCH;
 /// The least number of cells a busy thread sends home at once: one locked instruction (about 20 cycles, more when the
 /// line is elsewhere) over 16 cells is below 2 cycles a cell, and 15 cells of every other home is what may wait.
 const SHIPMENT: usize = 16;

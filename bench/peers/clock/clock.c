@@ -1,9 +1,9 @@
 // A clock for programs under an instruction counter, preloaded in front of the real one.
 //
-// The counter makes everything some fifty times slower, by an amount that depends on the machine and its load, and a scheduler that looks at how
-// long its tasks take would decide one thing in one run and another in the next. Here every look at the clock takes 60 ms and is said to have
-// taken 300 us: whoever calibrates the time stamp counter against this clock finds time running two hundred times slower, in the same number of
-// looks every time.
+// The counter makes everything some fifty times slower, by an amount that depends on the machine and its load, and a
+// scheduler that looks at how long its tasks take would decide one thing in one run and another in the next. Here every
+// look at the clock takes 60 ms and is said to have taken 300 us: whoever calibrates the time stamp counter against this
+// clock finds time running two hundred times slower, in the same number of looks every time.
 #define _GNU_SOURCE
 #include <stdatomic.h>
 #include <time.h>

@@ -1,4 +1,5 @@
-// The oneTBB arm: a program that takes samples when told to, so that it can be interleaved with pools of another process.
+// The oneTBB arm: a program that takes samples when told to, so that it can be interleaved with pools of another
+// process.
 // Protocol: see bench/README.md, "Programs in other languages".
 #include <oneapi/tbb/global_control.h>
 #include <oneapi/tbb/parallel_invoke.h>
@@ -44,7 +45,8 @@ static inline void spin(u64 steps) {
 }
 
 static u64 now_ns() {
-    return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
+    auto now = std::chrono::steady_clock::now().time_since_epoch();
+    return std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
 }
 
 struct Usage {
@@ -74,7 +76,8 @@ struct Run {
     std::vector<Line> own;
 
     void hit(u64 t) {
-        if ((word.word.fetch_add(t, std::memory_order_acq_rel) & COUNT) + 1 == target.word.load(std::memory_order_relaxed)) {
+        u64 before = word.word.fetch_add(t, std::memory_order_acq_rel);
+        if ((before & COUNT) + 1 == target.word.load(std::memory_order_relaxed)) {
             done.store(1, std::memory_order_release);
             futex(done, FUTEX_WAKE, 1);
         }
@@ -129,7 +132,8 @@ static std::unique_ptr<Node> build(u64 levels) {
 static u64 walk(const Node* n, u64 steps) {
     u64 a = 0, b = 0;
     if (n->left) {
-        tbb_::parallel_invoke([&a, n, steps] { a = walk(n->left.get(), steps); }, [&b, n, steps] { b = walk(n->right.get(), steps); });
+        tbb_::parallel_invoke([&a, n, steps] { a = walk(n->left.get(), steps); },
+                              [&b, n, steps] { b = walk(n->right.get(), steps); });
     }
     if (steps != 0) {
         spin(steps);
@@ -145,7 +149,9 @@ struct Pool {
     tbb_::task_arena arena, joining;
     tbb_::task_group group;
     explicit Pool(int workers)
-        : limit(tbb_::global_control::max_allowed_parallelism, std::size_t(workers) + 1), arena(workers, 0), joining(workers, 1) {}
+        : limit(tbb_::global_control::max_allowed_parallelism, std::size_t(workers) + 1),
+          arena(workers, 0),
+          joining(workers, 1) {}
 };
 
 static void grow(Pool* pool, Run* run, u64 i, u64 levels, bool own) {
@@ -195,7 +201,8 @@ struct Sample {
     u64 wall = 0, gap = 0, cpu = 0, switches = 0, word = 0;
 };
 
-static Sample sample(Pool* pool, Run* run, const std::string& kind, u64 tasks, u64 submitters, u64 levels, u64 walks, bool timed) {
+static Sample sample(Pool* pool, Run* run, const std::string& kind, u64 tasks, u64 submitters, u64 levels,
+                     u64 walks, bool timed) {
     Sample out;
     if (kind == "join") {
         static u64 built_levels = ~0ull;
@@ -326,19 +333,23 @@ int main(int argc, char** argv) {
     char kind[32];
     unsigned long long seq, tasks, submitters, levels, walks, fast, slow, slow_every;
     int timed;
-    while (std::scanf(" run %llu %31s %llu %llu %llu %llu %llu %llu %llu %d", &seq, kind, &tasks, &submitters, &levels, &walks, &fast,
-                      &slow, &slow_every, &timed) == 10) {
+    const char* request = " run %llu %31s %llu %llu %llu %llu %llu %llu %llu %d";
+    while (std::scanf(request, &seq, kind, &tasks, &submitters, &levels, &walks, &fast, &slow, &slow_every, &timed) ==
+           10) {
         Run run;
         run.fast = fast, run.slow = slow, run.slow_every = slow_every;
         run.slots.resize(timed ? tasks : 0);
         run.own = std::vector<Line>(std::size_t(std::atoi(argv[1])) + 2);
         auto s = sample(&pool, &run, kind, tasks, submitters, levels, walks, timed != 0);
-        std::printf("{\"seq\":%llu,\"wall_ns\":%llu,\"gap_ns\":%llu,\"cpu_ns\":%llu,\"switches\":%llu,\"word\":%llu,\"allocations\":null", seq,
-                    (unsigned long long)s.wall, (unsigned long long)s.gap, (unsigned long long)s.cpu, (unsigned long long)s.switches,
-                    (unsigned long long)s.word);
+        auto number = [](const char* name, u64 n) { std::printf("\"%s\":%llu,", name, (unsigned long long)n); };
+        std::printf("{");
+        number("seq", seq), number("wall_ns", s.wall), number("gap_ns", s.gap), number("cpu_ns", s.cpu);
+        number("switches", s.switches), number("word", s.word);
+        std::printf("\"allocations\":null");
         if (timed) {
             std::sort(run.slots.begin(), run.slots.end());
-            auto at = [&](u64 p) { return (unsigned long long)run.slots[std::max<u64>((tasks * p + 99) / 100, 1) - 1]; };
+            auto rank = [&](u64 percent) { return std::max<u64>((tasks * percent + 99) / 100, 1) - 1; };
+            auto at = [&](u64 percent) { return (unsigned long long)run.slots[rank(percent)]; };
             std::printf(",\"latency\":[%llu,%llu,%llu,%llu]", at(50), at(95), at(99), at(100));
         } else {
             std::printf(",\"latency\":null");

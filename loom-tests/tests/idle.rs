@@ -14,14 +14,13 @@ use world::{ENDLESS, World};
 fn one_by_one(workers: usize, tasks: usize, mode: BarrierMode) -> impl Fn() + Send + Sync + 'static {
     move || {
         let world = World::new(workers, tasks, mode, ENDLESS);
-        let workers: Vec<_> = (0..workers).map(|index| world.worker(index)).collect();
+        let workers: Vec<_> = (0..workers).map(|index| world.helper(index)).collect();
         let mut submitter = world.submitter();
         for task in 0..tasks {
             submitter.submit(world.tally.task(task)).unwrap();
         }
         world.tally.await_done(tasks as u32);
-        drop(submitter);
-        world.finish(workers);
+        world.join(workers);
     }
 }
 

@@ -14,7 +14,7 @@ use scheduler::internals::park::Parker;
 use scheduler::internals::phase::{Phase, PhaseWord};
 use scheduler::internals::sync::{AcqRel, Acquire, Arc, AtomicU32, Racy};
 use scheduler::internals::task::cells::{Cells, Depots};
-use scheduler::internals::worker::{Context, Hooks, Remote, Shared, Tuning};
+use scheduler::internals::worker::{Context, Hooks, Remote, Shared, Tuning, Wait};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32 as Count, Ordering::Relaxed};
 use std::time::Duration;
@@ -42,6 +42,20 @@ pub(crate) struct Tally {
     done: AtomicU32,
     /// Where the main thread sleeps.
     parker: Parker,
+    /// The workers' parkers, if they leave once all have run.
+    helpers: Vec<Arc<Parker>>,
+}
+
+/// All tasks have run.
+struct All(&'static Tally);
+
+impl Wait for All {
+    fn is_over(&self) -> bool {
+        self.0.done.load(Acquire) as usize == self.0.runs.len()
+    }
+    fn register(&self, _: Arc<Parker>) -> bool {
+        !self.is_over()
+    }
 }
 
 // SAFETY: payloads go through the scheduler's queues; loom checks that.
@@ -52,8 +66,12 @@ impl Tally {
         // SAFETY: a task has its payload alone; loom checks it.
         self.payloads[task].with(|payload| assert_eq!(unsafe { *payload }, task + 1));
         assert_eq!(self.runs[task].fetch_add(1, Relaxed), 0, "run twice");
-        self.done.fetch_add(1, AcqRel);
+        let done = self.done.fetch_add(1, AcqRel) + 1;
         self.parker.unpark();
+        if done as usize == self.runs.len() {
+            // Whoever helps until the end is told like any waiter, by a token.
+            self.helpers.iter().for_each(|helper| _ = helper.unpark());
+        }
     }
 
     /// Sleeps until `count` tasks have run.
@@ -125,6 +143,7 @@ impl World {
             payloads: (0..tasks).map(|_| Racy::new(0)).collect(),
             done: AtomicU32::new(0),
             parker: Parker::new(),
+            helpers: shared.workers.iter().map(|worker| worker.parker.clone()).collect(),
         };
         World { shared: Arc::new(shared), tally: leak(tally), depots: leak(Depots::default()) }
     }
@@ -146,6 +165,12 @@ impl World {
         self.on_worker(index, Context::main)
     }
 
+    /// A worker that leaves as soon as all tasks have run, so that the end of the scheduler is no part of the model.
+    pub(crate) fn helper(&self, index: usize) -> thread::JoinHandle<()> {
+        let all = All(self.tally);
+        self.on_worker(index, move |context| context.help(&all))
+    }
+
     /// A lane for the calling thread.
     pub(crate) fn submitter(&self) -> Submitter {
         Submitter::new(&self.shared).expect("open")
@@ -163,6 +188,12 @@ impl World {
         workers.into_iter().for_each(|worker| worker.join().unwrap());
         assert_eq!(self.shared.phase.get(), Phase::Finished);
         assert!(self.shared.all_left());
+        self.free();
+    }
+
+    /// Waits for the helpers.
+    pub(crate) fn join(self, helpers: impl IntoIterator<Item = thread::JoinHandle<()>>) {
+        helpers.into_iter().for_each(|helper| helper.join().unwrap());
         self.free();
     }
 

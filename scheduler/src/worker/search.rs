@@ -3,6 +3,7 @@
 use super::context::Context;
 use super::help::Wait;
 use super::remote::Remote;
+use super::shared::Quiet;
 use crate::config::{FREED_BLOCKS, GATHER_NS, PATIENCE_US, STANDBY_MAX_US, STANDBY_MIN_US, UNSURE_MS};
 use crate::idle::Role;
 use crate::park::Parked;
@@ -171,8 +172,8 @@ impl Context {
             if stuck || wait.is_some_and(Wait::is_over) || !planted("park-no-look") && self.work_for_me(standby) {
                 return self.stay(standby);
             }
-            if self.finished(wait) {
-                return Outcome::Finished;
+            if let Some(outcome) = self.end(standby, wait) {
+                return outcome;
             }
             let limit = if standby {
                 Some(nap)
@@ -292,20 +293,25 @@ impl Context {
         }
     }
 
-    /// The worker is announced and has found nothing: is that the end, or at least a quiet moment?
-    fn finished(&self, wait: Option<&dyn Wait>) -> bool {
+    /// The worker is announced and has found nothing: is that the end, or at least a quiet moment? `None`: sleep.
+    fn end(&self, standby: bool, wait: Option<&dyn Wait>) -> Option<Outcome> {
+        if wait.is_some() {
+            return None;
+        }
         let phase = self.shared.phase.get();
         if phase == Phase::Finished {
-            return wait.is_none();
+            return Some(Outcome::Finished);
         }
-        if wait.is_none() && self.shared.quiescent(&self.scanner.pin()) {
-            self.shared.announce_quiet();
-            if phase == Phase::Sealed && self.shared.phase.advance(Phase::Sealed, Phase::Finished) {
-                self.shared.wake_all();
-                return true;
-            }
+        match self.shared.quiet(&self.scanner.pin()) {
+            Quiet::No => return None,
+            Quiet::Left => return Some(self.stay(standby)),
+            Quiet::Yes => self.shared.announce_quiet(),
         }
-        false
+        if phase == Phase::Sealed && self.shared.phase.advance(Phase::Sealed, Phase::Finished) {
+            self.shared.wake_all();
+            return Some(Outcome::Finished);
+        }
+        None
     }
 }
 

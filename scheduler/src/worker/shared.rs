@@ -86,6 +86,19 @@ pub struct Shared {
     quiet: FutexWord,
 }
 
+/// What a look at everything says.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub(super) enum Quiet {
+    /// Nobody has anything to do.
+    Yes,
+    /// Nobody does anything, and something is queued. It may be a submission that is about to be taken back, so that nobody
+    /// will wake anybody for it: look again.
+    Left,
+    /// Somebody is up, and will look when he goes to sleep.
+    No,
+}
+
 impl Shared {
     /// Puts the parts together; everybody is busy until the workers say otherwise.
     #[expect(clippy::too_many_arguments, reason = "the one caller is the builder")]
@@ -235,11 +248,20 @@ impl Shared {
     /// A worker may be up between two looks at it, and take a task from one queue before we look there and leave another
     /// one where we have looked already. So the looks are framed: idle before and after, and nobody has gone idle between.
     pub fn quiescent(&self, pin: &Pin) -> bool {
-        let Some(before) = self.rests.undisturbed() else { return false };
-        self.all_idle()
-            && !self.backlog(pin)
-            && self.workers.iter().all(|w| w.public_len() + w.private_hint() == 0)
-            && (planted("quiet-one-look") || self.all_idle() && self.rests.undisturbed() == Some(before))
+        self.quiet(pin) == Quiet::Yes
+    }
+
+    /// See [`Shared::quiescent`].
+    pub(super) fn quiet(&self, pin: &Pin) -> Quiet {
+        let before = self.rests.undisturbed();
+        if before.is_none() || !self.all_idle() {
+            return Quiet::No;
+        }
+        if self.backlog(pin) || self.workers.iter().any(|w| w.public_len() + w.private_hint() != 0) {
+            return if planted("quiet-sleeps-on-left") { Quiet::No } else { Quiet::Left };
+        }
+        let still = planted("quiet-one-look") || self.all_idle() && self.rests.undisturbed() == before;
+        if still { Quiet::Yes } else { Quiet::No }
     }
 
     fn all_idle(&self) -> bool {

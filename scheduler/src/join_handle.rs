@@ -65,7 +65,7 @@ impl<T> JoinHandle<T> {
             return Err(JoinError::Cancelled);
         }
         let output = match (help, current()) {
-            (Help::Own, Some(context)) => match self.output.run_here() {
+            (Help::Own, Some(context)) => match context.with_stack(|| self.output.run_here()) {
                 Ok(value) => return value,
                 Err(output) => {
                     context.stand_still(&Finished(&output));

@@ -72,7 +72,10 @@ impl State {
                 bits |= LOOK;
             }
         }
-        if bits & (LOOK | FENCED | HUNGRY | CLOSED) == 0 {
+        // While somebody searches and others sleep, a submitter relies on the searcher to wake the next: that takes a fence on
+        // both sides, as the searcher does not pass the heavy one.
+        let relying = self.searching() != 0 && bits & (IDLE | SIBLINGS) != 0;
+        if bits & (LOOK | FENCED | HUNGRY | CLOSED) == 0 && !relying {
             bits |= CALM;
         }
         State(bits)
@@ -133,14 +136,15 @@ impl IdleWord {
         State(self.0.0.load(ord("I2", Acquire)))
     }
 
-    /// The look of the often side: behind the full fence where the mode asks for it. The caller has passed the light side.
+    /// The look of the often side: behind a full fence where the mode asks for it or a searcher is relied on. The caller has passed the light side.
     pub fn settle(&self) -> State {
-        let state = self.load();
-        if !state.fenced() {
+        // Acquire: who finds the shard closed must find the phase closed, too.
+        let state = self.load_acquire();
+        if !state.fenced() && state.searching() == 0 {
             return state;
         }
         full_fence("B5");
-        self.load()
+        self.load_acquire()
     }
 
     /// Applies `step` in one atomic step and returns the state before it; `None` when `step` declines.
@@ -163,7 +167,10 @@ impl IdleWord {
 
     /// Searching -> busy. Returns the state before.
     pub fn end_search(&self) -> State {
-        self.update(|s| Some(s.0 - SEARCHER)).unwrap_or(State(0))
+        let old = self.update(|s| Some(s.0 - SEARCHER)).unwrap_or(State(0));
+        // Whoever relied on this searcher has published before its own fence (B5), or sees that the search is over.
+        full_fence("I3");
+        old
     }
 
     /// A searcher asks owners to publish.

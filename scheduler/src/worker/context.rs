@@ -2,10 +2,13 @@
 #![expect(unsafe_code, reason = "the owner's handles of its queues, and the thread's current context")]
 
 use super::remote::Remote;
+use super::run::without_unwinding;
 use super::shared::Shared;
 use crate::config::{BATCH, STACK_RESERVE, STACK_SIZE};
 use crate::idle::IdleWord;
 use crate::lanes::Entry;
+use crate::latch::ForkLatch;
+use crate::park::Parker;
 use crate::queue::{forks, local};
 use crate::sync::{Arc, Registration, Relaxed, full_fence, light, ticks_per_us};
 use crate::sys::stack_floor;
@@ -13,7 +16,7 @@ use crate::task::cells::{Cells, lend};
 use crate::task::raw::{Header, Job, RawTask};
 use std::cell::Cell;
 use std::mem::MaybeUninit;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::null;
 
 thread_local! {
@@ -108,16 +111,48 @@ impl Context {
             lend(context.cells, || crate::submit::lend_worker(context, work));
             CURRENT.set(null());
         };
-        // Relaxed: statistics.
-        self.shared.spares.fetch_add(1, Relaxed);
+        let over = ForkLatch::new();
+        let latch = Lent(&raw const over);
+        let run = move || {
+            without_unwinding(run);
+            let latch = latch;
+            // SAFETY: the lender waits for it; the last access to what is lent. The thread's own destructors come later.
+            unsafe { ForkLatch::set(latch.0) };
+        };
         let name = format!("spare-{}", self.index);
         let thread = std::thread::Builder::new().name(name).stack_size(self.shared.stack_size.max(STACK_SIZE));
-        // SAFETY: joined right below, so what is lent outlives the thread.
-        let spawned = unsafe { thread.spawn_unchecked(run) };
-        let ran = spawned.is_ok_and(|thread| thread.join().is_ok());
+        // SAFETY: waited for right below, so what is lent outlives its use.
+        if unsafe { thread.spawn_unchecked(run) }.is_err() {
+            return false;
+        }
+        // Relaxed: statistics.
+        self.shared.spares.fetch_add(1, Relaxed);
+        // The worker's own parker is in use by the spare.
+        over.wait(&Arc::new(Parker::new()));
         self.shared.spares.fetch_sub(1, Relaxed);
         self.stack_floor.set(floor);
-        ran
+        true
+    }
+
+    /// Runs `f` where there is stack for it.
+    pub fn with_stack<R>(&self, f: impl FnOnce() -> R) -> R {
+        if self.stack_left() {
+            return f();
+        }
+        let (f, result) = (Cell::new(Some(f)), Cell::new(None));
+        let run = || {
+            if let Some(f) = f.take() {
+                result.set(Some(catch_unwind(AssertUnwindSafe(f))));
+            }
+        };
+        if !self.on_fresh_stack(&run) {
+            // The system refuses the thread: what stack there is must do.
+            run();
+        }
+        match result.take().expect("it has run") {
+            Ok(value) => value,
+            Err(payload) => resume_unwind(payload),
+        }
     }
 
     /// Runs `f` with this context as the thread's current one.
@@ -201,7 +236,7 @@ impl Context {
             // SAFETY: the caller's promise.
             return unsafe { self.submit(job) };
         }
-        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| job.run())) {
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| self.with_stack(|| job.run()))) {
             self.panicked(payload);
         }
     }
@@ -266,7 +301,7 @@ impl Context {
             light();
             self.word().load().attention()
         };
-        self.forks().pop_polled(poll, || self.attend_between())
+        self.forks().pop_polled(poll, || self.attend())
     }
 
     // ---- hungry and parked peers -----------------------------------------------------------------------------
@@ -287,24 +322,20 @@ impl Context {
     pub(super) fn between(&self, word: &IdleWord) {
         light();
         if word.load().attention() {
-            self.attend_between();
+            self.attend();
         }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn attend_between(&self) {
-        if self.word().load().fenced() {
-            full_fence("B4");
-        }
-        self.attend();
     }
 
     /// Somebody is hungry, or parked with nobody looking.
     #[cold]
     #[inline(never)]
     pub(super) fn attend(&self) {
-        let state = self.word().load();
+        let mut state = self.word().load();
+        if state.fenced() {
+            // The light side in the fence mode: of a pop against a rescue, and of a push against a parker.
+            full_fence("B4");
+            state = self.word().load();
+        }
         if !state.hungry() && !state.look() {
             return;
         }

@@ -19,11 +19,13 @@ impl Context {
     pub fn help(&self, wait: &dyn Wait) {
         while !wait.is_over() {
             if !self.stack_left() {
-                // A spare thread is this worker meanwhile. Without one the others must do the work.
-                if !self.on_fresh_stack(&|| self.help(wait)) {
-                    self.stand_still(wait);
+                // A spare thread is this worker meanwhile. Without one the others must do the work, if there are any.
+                if self.on_fresh_stack(&|| self.help(wait)) {
+                    return;
                 }
-                return;
+                if self.shared.workers.len() > 1 {
+                    return self.stand_still(wait);
+                }
             }
             if let Some(task) = self.next() {
                 self.run_guarded(task);
@@ -44,6 +46,7 @@ impl Context {
 
     /// Waits without running anything. What this worker hides is published first, so that others can run it.
     pub fn stand_still(&self, wait: &dyn Wait) {
+        self.slow_down();
         while self.forks().publish() {}
         self.ring().publish(u32::MAX);
         // Whoever goes idle from here on sees what was published; before, it is seen here.
@@ -108,6 +111,7 @@ impl Context {
                 return false;
             }
             if !self.help_once() {
+                self.slow_down();
                 // Short sleeps with a look around in between: a sleep of the idle protocol has no deadline.
                 sleep(&self.me().parker, wait, Some(left.min(Duration::from_millis(1))));
             }

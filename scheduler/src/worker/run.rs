@@ -151,7 +151,7 @@ impl Context {
 
     /// Stops being fast. Submitters may have relied on it until now.
     #[cold]
-    fn slow_down(&self) {
+    pub(super) fn slow_down(&self) {
         if self.me().unmark_fast() {
             self.word().uncount_fast();
             self.look_after_demotion();

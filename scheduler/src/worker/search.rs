@@ -34,6 +34,7 @@ impl Context {
             let nearer = over() || self.me().public_len() != 0 || self.backlog();
             return if nearer { None } else { self.steal() }.map_or(Outcome::Again, Outcome::Task);
         }
+        self.give_memory_back();
         let mut searching = !self.is_fast() && self.begin_search();
         loop {
             if searching {
@@ -163,7 +164,8 @@ impl Context {
         let fast = self.me().unmark_fast();
         self.short_run.set(0);
         let _waiting = self.rest(wait.is_some());
-        let watch = (self.sample(false).watch || self.anyone_fast()) && !self.shared.tuning.no_standby;
+        let others_fast = self.fast_workers() > u64::from(fast);
+        let watch = (self.sample(false).watch || others_fast) && !self.shared.tuning.no_standby;
         let standby = self.word().announce(self.me().bit, Role { searching, fast }, watch);
         let sure = self.shared.heavy_side();
         let mut nap = Duration::from_micros(STANDBY_MIN_US);
@@ -234,7 +236,11 @@ impl Context {
     }
 
     fn anyone_fast(&self) -> bool {
-        self.shared.words.iter().any(|word| word.load().fast() != 0)
+        self.fast_workers() != 0
+    }
+
+    fn fast_workers(&self) -> u64 {
+        self.shared.words.iter().map(|word| word.load().fast()).sum()
     }
 
     /// A look at the others: is anybody worth watching, and is anybody stuck?
@@ -278,7 +284,6 @@ impl Context {
         let pin = self.scanner.pin();
         self.shared.lanes.scan(&pin, 0, |entry| -> Option<()> {
             entry.lane.trim();
-            self.shared.freed.fetch_add(entry.lane.take_freed(), Relaxed);
             None
         });
         let orphans = self.shared.lanes.orphans(&pin);
@@ -287,8 +292,17 @@ impl Context {
             self.shared.lanes.reap();
         }
         self.scanner.flush();
-        // Many freed blocks: the allocator may sit on them, so it is asked to give them back to the system.
+    }
+
+    /// Many freed blocks: the allocator may sit on them, so it is asked to give them back to the system. Takes milliseconds,
+    /// so it comes before the search, when nobody counts on this worker.
+    fn give_memory_back(&self) {
+        self.shared.lanes.scan(&self.scanner.pin(), 0, |entry| -> Option<()> {
+            self.shared.freed.fetch_add(entry.lane.take_freed(), Relaxed);
+            None
+        });
         if self.shared.freed.load(Relaxed) > FREED_BLOCKS && self.shared.freed.swap(0, Relaxed) != 0 {
+            self.slow_down();
             crate::sys::release_free_memory();
         }
     }

@@ -168,6 +168,10 @@ impl Shared {
     /// shard first; none if any shard has a searcher, who will look everywhere.
     #[cold]
     pub fn notify(&self, home: usize) {
+        if self.words.len() > 1 {
+            // The look at the other shards' searchers: as for the own shard in `IdleWord::settle`.
+            full_fence("I4");
+        }
         let shards = self.words.len();
         for i in 0..shards {
             let shard = (home + i) % shards;

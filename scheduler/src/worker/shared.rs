@@ -211,10 +211,18 @@ impl Shared {
         if abort {
             self.phase.set_abort();
         }
+        // The words first: a submitter who has read Closing has cut its lane, and its next task must not pass for accepted
+        // because the word still looks calm.
+        let close_words = || self.words.iter().for_each(IdleWord::set_closed);
+        if !planted("closed-late") {
+            close_words();
+        }
         if !self.phase.advance(Phase::Open, Phase::Closing) {
             return;
         }
-        self.words.iter().for_each(IdleWord::set_closed);
+        if planted("closed-late") {
+            close_words();
+        }
         // E2 of the phase protocol. Without the barrier there is only time: a store stays in a buffer for less.
         while !planted("close-no-barrier") && !self.heavy_side() {
             std::thread::sleep(Duration::from_millis(10));

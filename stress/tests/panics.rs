@@ -116,7 +116,11 @@ fn in_payloads_and_hooks() {
             let joined = scheduler.spawn(move || std::panic::panic_any(Bomb(id))).unwrap().join();
             let Err(JoinError::Panicked(payload)) = joined else { panic!("{joined:?}") };
             assert_eq!(caught(|| drop(payload)), id);
-            drop(scheduler.spawn(move || std::panic::panic_any(Bomb(id))).unwrap());
+            // Detached: whoever comes last, the worker or this thread, drops the payload.
+            let detached = scheduler.spawn(move || std::panic::panic_any(Bomb(id))).unwrap();
+            if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(detached))) {
+                assert_eq!(number(&*payload), Some(id));
+            }
         }
         assert_whole(round, &scheduler);
         assert!(scheduler.metrics().panics >= 500);

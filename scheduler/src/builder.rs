@@ -27,9 +27,10 @@ pub(crate) type Name = Box<dyn Fn(usize) -> String>;
 
 /// Configures a [`Scheduler`].
 ///
-/// What is not set here is taken from the environment: `SCHEDULER_WORKERS` (a number), `SCHEDULER_SPIN_US` (microseconds),
-/// `SCHEDULER_BARRIER` (`auto`, `membarrier` or `fence`), `SCHEDULER_PLACEMENT` (`spread`, `pack`, `unpinned`,
-/// `cpus:LIST` or `nodes:LIST` with lists like `0-3,8`). What is not set there either is chosen for the host.
+/// What is not set here is taken from the environment: `SCHEDULER_WORKERS` (a number), `SCHEDULER_SPIN_US`
+/// (microseconds), `SCHEDULER_BARRIER` (`auto`, `membarrier` or `fence`), `SCHEDULER_PLACEMENT` (`spread`, `pack`,
+/// `unpinned`, `cpus:LIST` or `nodes:LIST` with lists like `0-3,8`). What is not set there either is chosen for the
+/// host.
 ///
 /// ```
 /// # fn main() -> Result<(), scheduler::BuildError> {
@@ -97,8 +98,8 @@ impl Builder {
     }
 
     /// Bounds the tasks that are queued and not claimed by a worker. Submissions beyond it block, or are refused by
-    /// `try_submit`; up to a 64th of the capacity per idle submitter may be refused early. Unbounded by default. A bounded
-    /// scheduler counts every submission, also those of its workers, which then run in order of submission.
+    /// `try_submit`; up to a 64th of the capacity per idle submitter may be refused early. Unbounded by default. A
+    /// bounded scheduler counts every submission, also those of its workers, which then run in order of submission.
     pub fn capacity(mut self, tasks: u64) -> Self {
         self.capacity = Some(tasks);
         self
@@ -141,8 +142,8 @@ impl Builder {
         self
     }
 
-    /// Called on the worker with the payload of every panic that no join handle receives, after the process's panic hook.
-    /// A panic of the handler is caught.
+    /// Called on the worker with the payload of every panic that no join handle receives, after the process's panic
+    /// hook. A panic of the handler is caught.
     pub fn panic_handler(mut self, handler: impl Fn(&(dyn Any + Send)) + Send + Sync + 'static) -> Self {
         self.hooks.panicked = Some(Box::new(handler));
         self

@@ -1,8 +1,8 @@
 //! Every constant of the policy, with where its number comes from. The models run with small queues, so that they reach
 //! the ends of blocks and rings, and with a thief whose patience is over.
 
-/// Slots of one lane block: a claim never crosses a block, so this is also the largest batch. 64 slots of 64 bytes are one
-/// page and a line.
+/// Slots of one lane block: a claim never crosses a block, so this is also the largest batch. 64 slots of 64 bytes are
+/// one page and a line.
 pub const BLOCK: usize = if cfg!(loom) { 2 } else { 64 };
 /// Tasks a worker claims at once when it is fast. Two locked instructions per batch come to 0.03 per task.
 pub const BATCH: u64 = if cfg!(loom) { 2 } else { 64 };
@@ -18,8 +18,8 @@ pub const SHORT_RUN: u32 = if cfg!(loom) { 1 } else { 32 };
 pub const SHORT_NS: u64 = 1_500;
 /// See [`SHORT_NS`].
 pub const LONG_NS: u64 = 3_000;
-/// Backlog, as time, that justifies waking one more worker beside a fast one: several times the 15 us a wake-up costs the
-/// waker on a virtual machine.
+/// Backlog, as time, that justifies waking one more worker beside a fast one: several times the 15 us a wake-up costs
+/// the waker on a virtual machine.
 pub const WAKE_COST_NS: u64 = 100_000;
 /// Longest spin before parking unless configured: about what a wake-up costs on a virtual machine.
 pub const SPIN_US: u64 = 20;

@@ -14,9 +14,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 /// Runs `a` and `b`, perhaps in parallel, and returns both values.
 ///
-/// On a worker `b` becomes a *latent fork*: it is run by this worker after `a` unless another worker is hungry and takes
-/// it. On any other thread both run here, one after the other; [`Handle::join`](crate::Handle::join) moves them to the
-/// scheduler. Never allocates. Blocks (by running other tasks) only while another worker runs `b`.
+/// On a worker `b` becomes a *latent fork*: it is run by this worker after `a` unless another worker is hungry and
+/// takes it. On any other thread both run here, one after the other; [`Handle::join`](crate::Handle::join) moves them
+/// to the scheduler. Never allocates. Blocks (by running other tasks) only while another worker runs `b`.
 ///
 /// # Panics
 /// With the panic of `a`, else of `b`, after both have ended.

@@ -40,15 +40,15 @@ impl Handle {
 
     /// Queues a task: fire and forget. No allocation while the backlog is bounded and the closure is at most 56 bytes.
     ///
-    /// On a worker of this scheduler the task goes to the worker's own queue, newest first; from any other thread to the
-    /// thread's lane, oldest first. It never blocks unless the scheduler has a capacity and is full: then a foreign thread
-    /// sleeps, and a worker runs other tasks or, if there are none, this very one.
+    /// On a worker of this scheduler the task goes to the worker's own queue, newest first; from any other thread to
+    /// the thread's lane, oldest first. It never blocks unless the scheduler has a capacity and is full: then a foreign
+    /// thread sleeps, and a worker runs other tasks or, if there are none, this very one.
     ///
     /// A panic of the task is counted and given to the panic handler.
     ///
     /// # Errors
-    /// [`SubmitError::Closed`] or [`SubmitError::Forked`], with the closure. Tasks that run while the scheduler drains may
-    /// go on submitting.
+    /// [`SubmitError::Closed`] or [`SubmitError::Forked`], with the closure. Tasks that run while the scheduler drains
+    /// may go on submitting.
     ///
     /// ```
     /// use std::sync::atomic::{AtomicU32, Ordering::Relaxed};

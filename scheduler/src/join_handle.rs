@@ -16,9 +16,9 @@ use std::time::Duration;
 pub enum Help {
     /// Any task.
     Any,
-    /// Only the awaited task itself, if nobody has begun it; else the worker sleeps, and whatever it has queued can be run
-    /// by the others. For waits inside of a lock that other tasks want, too. On a scheduler with one worker the awaited
-    /// task must not wait for tasks that are queued behind it, unless it waits for them in this way, too.
+    /// Only the awaited task itself, if nobody has begun it; else the worker sleeps, and whatever it has queued can be
+    /// run by the others. For waits inside of a lock that other tasks want, too. On a scheduler with one worker the
+    /// awaited task must not wait for tasks that are queued behind it, unless it waits for them in this way, too.
     Own,
 }
 
@@ -43,15 +43,15 @@ impl<T> JoinHandle<T> {
         JoinHandle { output, generation: fork_generation() }
     }
 
-    /// Waits for the task and returns its value. A worker (of any scheduler) runs other tasks meanwhile; every other thread
-    /// sleeps. Never call it inside of a lock that tasks take: use [`JoinHandle::join_with`] and [`Help::Own`] there.
-    /// A task should join only what it (or a task it has spawned) has spawned: a worker that waits runs other tasks on top
-    /// of the waiting one, so two tasks that wait for each other's siblings may end up below one another on one stack, and
-    /// wait for ever.
+    /// Waits for the task and returns its value. A worker (of any scheduler) runs other tasks meanwhile; every other
+    /// thread sleeps. Never call it inside of a lock that tasks take: use [`JoinHandle::join_with`] and [`Help::Own`]
+    /// there. A task should join only what it (or a task it has spawned) has spawned: a worker that waits runs other
+    /// tasks on top of the waiting one, so two tasks that wait for each other's siblings may end up below one another
+    /// on one stack, and wait for ever.
     ///
     /// # Errors
-    /// [`JoinError::Panicked`] with the task's panic; [`JoinError::Cancelled`] if it was aborted or dropped unrun, or in
-    /// the child of a fork.
+    /// [`JoinError::Panicked`] with the task's panic; [`JoinError::Cancelled`] if it was aborted or dropped unrun, or
+    /// in the child of a fork.
     pub fn join(self) -> Result<T, JoinError> {
         self.join_with(Help::Any)
     }

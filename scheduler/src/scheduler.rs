@@ -21,7 +21,8 @@ use std::time::Duration;
 pub enum ShutdownMode {
     /// They run, and so do the tasks they submit from the workers.
     Drain,
-    /// They are dropped unrun, on the workers; their join handles say cancelled. Tasks that run already run to their end.
+    /// They are dropped unrun, on the workers; their join handles say cancelled. Tasks that run already run to their
+    /// end.
     Abort,
 }
 
@@ -39,8 +40,8 @@ pub struct ShutdownReport {
     pub workers_left: usize,
 }
 
-/// Owns the workers. Dropping it drains and joins: it returns when every accepted task has run. Dropped inside of one of its
-/// own tasks, or in the child of a fork, it does not wait.
+/// Owns the workers. Dropping it drains and joins: it returns when every accepted task has run. Dropped inside of one
+/// of its own tasks, or in the child of a fork, it does not wait.
 ///
 /// Everything a [`Handle`] can do a scheduler can do as well.
 ///
@@ -98,9 +99,9 @@ impl Scheduler {
         shared.await_quiet(limit, || ended() || shared.quiescent(&scanner.pin()))
     }
 
-    /// Refuses submissions from now on, lets the workers run (or drop) what is queued, and waits at most for `limit` until
-    /// they have ended. May be called again, also to turn a drain into an abort. On a worker of this scheduler it does not
-    /// wait; in the child of a fork it does nothing.
+    /// Refuses submissions from now on, lets the workers run (or drop) what is queued, and waits at most for `limit`
+    /// until they have ended. May be called again, also to turn a drain into an abort. On a worker of this scheduler it
+    /// does not wait; in the child of a fork it does nothing.
     pub fn shutdown(&self, mode: ShutdownMode, limit: Duration) -> ShutdownReport {
         let shared = &self.handle.shared;
         let inside = current().is_some_and(|context| context.shared.id == shared.id);

@@ -17,8 +17,8 @@ const LOOK: u64 = 1 << 60;
 const FENCED: u64 = 1 << 61;
 const HUNGRY: u64 = 1 << 62;
 const CLOSED: u64 = 1 << 59;
-/// None of the four above; the sign, so that a poll is one comparison with memory. Inverted, because the child of a fork
-/// finds a wiped word, which must not look calm.
+/// None of the four above; the sign, so that a poll is one comparison with memory. Inverted, because the child of a
+/// fork finds a wiped word, which must not look calm.
 const CALM: u64 = 1 << 63;
 
 /// One reading of a shard's idle word.
@@ -26,8 +26,8 @@ const CALM: u64 = 1 << 63;
 pub struct State(u64);
 
 impl State {
-    /// Anything that a submitter or an owner must attend to: a wake, a hungry thief, the fence mode, a closed scheduler, or
-    /// a fork.
+    /// Anything that a submitter or an owner must attend to: a wake, a hungry thief, the fence mode, a closed
+    /// scheduler, or a fork.
     #[inline(always)]
     pub fn attention(self) -> bool {
         (self.0 as i64) >= 0
@@ -72,8 +72,8 @@ impl State {
                 bits |= LOOK;
             }
         }
-        // While somebody searches and others sleep, a submitter relies on the searcher to wake the next: that takes a fence on
-        // both sides, as the searcher does not pass the heavy one.
+        // While somebody searches and others sleep, a submitter relies on the searcher to wake the next: that takes a
+        // fence on both sides, as the searcher does not pass the heavy one.
         let relying = self.searching() != 0 && bits & (IDLE | SIBLINGS) != 0;
         if bits & (LOOK | FENCED | HUNGRY | CLOSED) == 0 && !relying {
             bits |= CALM;
@@ -136,7 +136,8 @@ impl IdleWord {
         State(self.0.0.load(ord("I2", Acquire)))
     }
 
-    /// The look of the often side: behind a full fence where the mode asks for it or a searcher is relied on. The caller has passed the light side.
+    /// The look of the often side: behind a full fence where the mode asks for it or a searcher is relied on. The
+    /// caller has passed the light side.
     pub fn settle(&self) -> State {
         // Acquire: who finds the shard closed must find the phase closed, too.
         let state = self.load_acquire();
@@ -196,8 +197,8 @@ impl IdleWord {
         self.update(|s| Some(s.0 - FAST));
     }
 
-    /// Busy, searching or fast -> idle, in one step. The caller must pass the heavy side of the barrier and look at every
-    /// source before it sleeps. True: it is the standby (nobody was, and there is somebody to watch).
+    /// Busy, searching or fast -> idle, in one step. The caller must pass the heavy side of the barrier and look at
+    /// every source before it sleeps. True: it is the standby (nobody was, and there is somebody to watch).
     pub fn announce(&self, bit: usize, leave: Role, watch: bool) -> bool {
         let leaving = if leave.searching { SEARCHER } else { 0 } + if leave.fast { FAST } else { 0 };
         let becomes = |s: State| !s.standby() && (watch || State(s.0 - leaving).fast() != 0);

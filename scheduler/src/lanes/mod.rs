@@ -133,7 +133,8 @@ impl LaneTable {
         self.reap();
     }
 
-    /// Unlinks and retires the lanes that nobody owns and that are drained. Skipped when somebody else registers just now.
+    /// Unlinks and retires the lanes that nobody owns and that are drained. Skipped when somebody else registers just
+    /// now.
     pub fn reap(&self) {
         let Ok(mut count) = self.registry.try_lock() else { return };
         let registration = self.reclaimer.register();
@@ -171,8 +172,8 @@ impl LaneTable {
         self.scan(pin, 0, |entry| (!entry.owned.load(Relaxed) && entry.lane.is_drained()).then_some(())).is_some()
     }
 
-    /// Calls `visit` with every lane, starting at place `start` (any number), until it returns something. The second value
-    /// is the place where it did.
+    /// Calls `visit` with every lane, starting at place `start` (any number), until it returns something. The second
+    /// value is the place where it did.
     #[inline]
     pub fn scan<R>(&self, _pin: &Pin, start: usize, mut visit: impl FnMut(&Entry) -> Option<R>) -> Option<(R, usize)> {
         // R7: pairs with R6. SAFETY (below): a pinned scanner delays the retirement of arrays and lanes.

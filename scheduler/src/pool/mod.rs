@@ -7,7 +7,7 @@ use crate::error::BuildError;
 use crate::idle::idle_words;
 use crate::mode::{BarrierMode, Mode};
 use crate::phase::{Phase, PhaseWord};
-use crate::submit::{enter_worker, forget_last};
+use crate::submit::{enter_worker, forget_last, lend_worker};
 use crate::sync::{Arc, Mutex};
 use crate::sys;
 use crate::task::cells;
@@ -50,6 +50,7 @@ pub(crate) fn start(mut builder: Builder) -> Result<Pool, BuildError> {
         topology,
     );
     shared.stack_size = builder.stack_size;
+    shared.stand_in = lend_worker;
     let shared = Arc::new(shared);
     let pool = Pool { shared, threads: Mutex::new(Vec::with_capacity(workers)) };
     pool.spawn(builder.stack_size, &builder.name)?;
@@ -110,7 +111,8 @@ impl Pool {
         }
         drop(ready);
         for _ in 0..wanted {
-            // A worker that could not even start has sent nothing; its sender is gone, and so is the channel in the end.
+            // A worker that could not even start has sent nothing; its sender is gone, and so is the channel in the
+            // end.
             let _ = readies.recv();
         }
         Ok(())

@@ -9,7 +9,8 @@ use crate::task::raw::{Job, RawTask};
 use crate::worker::Shared;
 use std::marker::PhantomData;
 
-/// A batch on its way: tasks committed and not published yet. Published when it is dropped, also by a panic of the iterator.
+/// A batch on its way: tasks committed and not published yet. Published when it is dropped, also by a panic of the
+/// iterator.
 struct Batch<'a, J: Job> {
     shared: &'a Shared,
     entry: &'a Entry,

@@ -1,7 +1,7 @@
 //! From a closure to a queue: this worker's ring, or this thread's lane.
 //!
-//! A thread gets a lane per scheduler at its first submit and gives it up when it ends; an explicit [`Submitter`] has one
-//! of its own. The hot path is one thread-local look, one slot, one store, two loads.
+//! A thread gets a lane per scheduler at its first submit and gives it up when it ends; an explicit [`Submitter`] has
+//! one of its own. The hot path is one thread-local look, one slot, one store, two loads.
 #![expect(unsafe_code, reason = "the producer's side of lanes, and the thread's current lane")]
 
 mod batch;
@@ -302,8 +302,8 @@ impl Drop for Busy {
     }
 }
 
-/// Gives up this thread's lanes of schedulers that have ended. With the last of them go the user's hooks, whose destructors
-/// may submit: nothing is borrowed then.
+/// Gives up this thread's lanes of schedulers that have ended. With the last of them go the user's hooks, whose
+/// destructors may submit: nothing is borrowed then.
 pub(crate) fn purge() {
     let Ok(ended) = HELD.try_with(|held| held.borrow_mut().ended()) else { return };
     for (shared, entry) in ended {

@@ -1,5 +1,5 @@
-//! The asymmetric barrier: a light side that costs nothing and a heavy side that makes every running thread of the process
-//! execute a full barrier (`membarrier(2)`, PRIVATE_EXPEDITED).
+//! The asymmetric barrier: a light side that costs nothing and a heavy side that makes every running thread of the
+//! process execute a full barrier (`membarrier(2)`, PRIVATE_EXPEDITED).
 //!
 //! A light side orders only against a heavy side. Under loom both go through one read-modify-write word, which gives
 //! exactly that guarantee and no more: a light side and a plain fence do not pair, so the switch between the two modes

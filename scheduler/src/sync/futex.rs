@@ -60,8 +60,9 @@ impl FutexWord {
         Wait::Again
     }
 
-    /// Wakes at most `count` sleepers. Takes a pointer because the word may be gone as soon as its sleeper can have seen
-    /// the value that the caller stored before: the kernel uses the address only, and a stray wake is legal everywhere.
+    /// Wakes at most `count` sleepers. Takes a pointer because the word may be gone as soon as its sleeper can have
+    /// seen the value that the caller stored before: the kernel uses the address only, and a stray wake is legal
+    /// everywhere.
     ///
     /// # Safety
     /// `word` must have been valid when the value was stored; under loom it must be valid still.

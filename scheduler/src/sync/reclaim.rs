@@ -2,8 +2,8 @@
 //! pinned any more.
 //!
 //! Rules: unlink first, then [`Pin::retire`]; a pointer found under a pin is not used after it. The real build is
-//! `crossbeam-epoch` with a collector of its own; crossbeam does not react to `--cfg loom`, so the loom build is a stand-in
-//! that frees as early as the rules allow, and so turns a broken rule into a use after free that loom reports.
+//! `crossbeam-epoch` with a collector of its own; crossbeam does not react to `--cfg loom`, so the loom build is a
+//! stand-in that frees as early as the rules allow, and so turns a broken rule into a use after free that loom reports.
 
 #![expect(unsafe_code, reason = "frees memory by raw pointer")]
 
@@ -56,9 +56,9 @@ mod real {
     }
 }
 
-/// The stand-in. It frees as soon as nobody is pinned. What is freed is poisoned and kept until the domain goes, so that a
-/// later use ends the model instead of passing by luck. It orders what an epoch orders and no more: what is freed was
-/// unpinned before, and who pins after a retirement sees the unlinking. Between scanners it orders nothing.
+/// The stand-in. It frees as soon as nobody is pinned. What is freed is poisoned and kept until the domain goes, so
+/// that a later use ends the model instead of passing by luck. It orders what an epoch orders and no more: what is
+/// freed was unpinned before, and who pins after a retirement sees the unlinking. Between scanners it orders nothing.
 #[cfg(loom)]
 mod real {
     use super::super::{AcqRel, AtomicUsize};

@@ -9,8 +9,8 @@ use std::time::Duration;
 const MEMBARRIER_CMD_PRIVATE_EXPEDITED: libc::c_int = 8;
 const MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED: libc::c_int = 16;
 
-/// `futex(FUTEX_WAIT | PRIVATE)`: sleeps while `*word == expected`. True only on ETIMEDOUT; EAGAIN (the word differed) and
-/// EINTR (a signal) mean that the caller must look again.
+/// `futex(FUTEX_WAIT | PRIVATE)`: sleeps while `*word == expected`. True only on ETIMEDOUT; EAGAIN (the word differed)
+/// and EINTR (a signal) mean that the caller must look again.
 pub fn futex_wait(word: &AtomicU32, expected: u32, limit: Option<Duration>) -> bool {
     let time = limit.map(|d| libc::timespec {
         tv_sec: d.as_secs().min(i64::MAX as u64) as i64,
@@ -23,8 +23,8 @@ pub fn futex_wait(word: &AtomicU32, expected: u32, limit: Option<Duration>) -> b
     rc == -1 && io::Error::last_os_error().raw_os_error() == Some(libc::ETIMEDOUT)
 }
 
-/// `futex(FUTEX_WAKE | PRIVATE)`: wakes at most `count` sleepers of the address. The address need not be mapped any more
-/// (EFAULT is ignored): nobody sleeps there then.
+/// `futex(FUTEX_WAKE | PRIVATE)`: wakes at most `count` sleepers of the address. The address need not be mapped any
+/// more (EFAULT is ignored): nobody sleeps there then.
 pub fn futex_wake(word: usize, count: u32) {
     let op = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
     // The kernel takes a signed number, and a negative one for 1.
@@ -74,7 +74,8 @@ unsafe impl<T: Sync> Sync for WipeMemory<T> {}
 const PAGE: usize = 4096;
 
 impl<T> WipeMemory<T> {
-    /// `mmap` of anonymous pages, then `madvise(MADV_WIPEONFORK)`; a kernel that does not know the advice (EINVAL, before
+    /// `mmap` of anonymous pages, then `madvise(MADV_WIPEONFORK)`; a kernel that does not know the advice (EINVAL,
+    /// before
     /// 4.14) leaves pages that do not detect forks. The values are not dropped.
     ///
     /// # Errors
@@ -120,8 +121,8 @@ impl<T> Drop for WipeMemory<T> {
     }
 }
 
-/// `malloc_trim(0)` where the C library has it: pages of freed memory go back to the system. Other allocators decide for
-/// themselves.
+/// `malloc_trim(0)` where the C library has it: pages of freed memory go back to the system. Other allocators decide
+/// for themselves.
 pub fn release_free_memory() {
     #[cfg(target_env = "gnu")]
     // SAFETY: no precondition; touches free memory only.

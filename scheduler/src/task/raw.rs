@@ -1,8 +1,8 @@
 //! What stands in a queue: a function word, then up to 56 bytes of closure.
 //!
-//! A [`RawTask`] is written into a lane slot by a submitter, or straight into a cell by a worker; a claim copies it from the
-//! slot into a cell. A cell is run exactly once: its function moves the closure out, gives the cell back, and only then
-//! runs (or drops) the closure, so that the closure's own submissions reuse the hot line.
+//! A [`RawTask`] is written into a lane slot by a submitter, or straight into a cell by a worker; a claim copies it
+//! from the slot into a cell. A cell is run exactly once: its function moves the closure out, gives the cell back, and
+//! only then runs (or drops) the closure, so that the closure's own submissions reuse the hot line.
 #![expect(unsafe_code, reason = "type erasure of closures in place")]
 
 use super::cells::Cells;

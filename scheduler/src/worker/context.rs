@@ -94,8 +94,8 @@ impl Context {
         }
     }
 
-    /// Runs `f` on a fresh thread that is this worker meanwhile; the calling thread waits. False: the system refused the
-    /// thread, and `f` did not run.
+    /// Runs `f` on a fresh thread that is this worker meanwhile; the calling thread waits. False: the system refused
+    /// the thread, and `f` did not run.
     #[cold]
     pub(super) fn on_fresh_stack(&self, f: &dyn Fn()) -> bool {
         let (context, work) = (Lent(std::ptr::from_ref(self)), Lent(std::ptr::from_ref(f)));
@@ -108,7 +108,7 @@ impl Context {
             let work = unsafe { &*work.0 };
             context.stack_floor.set(stack_floor());
             CURRENT.set(context);
-            lend(context.cells, || crate::submit::lend_worker(context, work));
+            lend(context.cells, || (context.shared.stand_in)(context, work));
             CURRENT.set(null());
         };
         let over = ForkLatch::new();
@@ -116,7 +116,8 @@ impl Context {
         let run = move || {
             without_unwinding(run);
             let latch = latch;
-            // SAFETY: the lender waits for it; the last access to what is lent. The thread's own destructors come later.
+            // SAFETY: the lender waits for it; the last access to what is lent. The thread's own destructors come
+            // later.
             unsafe { ForkLatch::set(latch.0) };
         };
         let name = format!("spare-{}", self.index);
@@ -226,8 +227,8 @@ impl Context {
         self.poll();
     }
 
-    /// A bounded scheduler has no room, and nothing else is there to run: the job goes onto the ring, as if claimed already,
-    /// or runs here.
+    /// A bounded scheduler has no room, and nothing else is there to run: the job goes onto the ring, as if claimed
+    /// already, or runs here.
     ///
     /// # Safety
     /// As for [`Context::submit`].
@@ -316,8 +317,8 @@ impl Context {
         }
     }
 
-    /// The light side of the barrier in the middle of a pop, and the poll with it: what is popped is out of reach already,
-    /// what is left may be given away.
+    /// The light side of the barrier in the middle of a pop, and the poll with it: what is popped is out of reach
+    /// already, what is left may be given away.
     #[inline(always)]
     pub(super) fn between(&self, word: &IdleWord) {
         light();
@@ -366,8 +367,8 @@ impl Context {
     }
 }
 
-/// The other workers, nearest first: same cache, same node, then by distance; each ring rotated by the worker's own index
-/// so that not everybody starts with the same victim.
+/// The other workers, nearest first: same cache, same node, then by distance; each ring rotated by the worker's own
+/// index so that not everybody starts with the same victim.
 fn victims(shared: &Shared, index: usize) -> Box<[u32]> {
     let me = &shared.workers[index];
     let ring = |other: &Remote| {

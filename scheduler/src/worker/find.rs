@@ -38,8 +38,8 @@ impl Context {
         Some(first)
     }
 
-    /// Claims a batch from the first lane that has one, beginning where the last claim was. The oldest task is returned,
-    /// the others are on the ring then, oldest on top.
+    /// Claims a batch from the first lane that has one, beginning where the last claim was. The oldest task is
+    /// returned, the others are on the ring then, oldest on top.
     #[inline]
     pub(super) fn claim(&self, pin: &Pin) -> Option<*mut Header> {
         let wanted = if self.is_fast() { BATCH as u32 } else { 1 };

@@ -75,8 +75,8 @@ thread_local! {
     static PARKER: Arc<Parker> = Arc::new(Parker::new());
 }
 
-/// Waits on whatever thread this is, at most for `limit`; a worker helps until `wait` is over, however long its last task
-/// takes. True: it is over.
+/// Waits on whatever thread this is, at most for `limit`; a worker helps until `wait` is over, however long its last
+/// task takes. True: it is over.
 pub fn block(wait: &dyn Wait, limit: Option<Duration>) -> bool {
     if wait.is_over() {
         return true;

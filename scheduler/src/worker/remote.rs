@@ -43,7 +43,8 @@ impl Default for Count {
 }
 
 impl Count {
-    /// The owner adds `n`. Relaxed, and no read-modify-write: there is one writer, and readers want no more than a number.
+    /// The owner adds `n`. Relaxed, and no read-modify-write: there is one writer, and readers want no more than a
+    /// number.
     #[inline(always)]
     pub fn add(&self, n: u64) {
         self.0.store(self.0.load(Relaxed).wrapping_add(n), Relaxed);

@@ -6,8 +6,8 @@ use crate::sync::{Acquire, AtomicU64, Line, Release, ord, planted};
 /// One more rest in the upper half; the lower half counts the waiting.
 const REST: u64 = 1 << 32;
 
-/// The word. It never wraps within the life of a scheduler: at one rest per microsecond the upper half lasts an hour, and
-/// a wrap matters only if it comes round between the two readings of one look.
+/// The word. It never wraps within the life of a scheduler: at one rest per microsecond the upper half lasts an hour,
+/// and a wrap matters only if it comes round between the two readings of one look.
 pub struct Rests(Line<AtomicU64>);
 
 /// One reading of [`Rests`] in which nobody waited.

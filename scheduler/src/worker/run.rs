@@ -104,7 +104,8 @@ impl Context {
         more
     }
 
-    /// The innermost loop. What it uses of the context is loaded once: the tasks in between could have changed anything.
+    /// The innermost loop. What it uses of the context is loaded once: the tasks in between could have changed
+    /// anything.
     #[inline(always)]
     fn run_some(&self, left: &mut u32, verb: Verb) -> bool {
         let (me, word, cells, ring) = (self.me(), self.word(), self.cells(), self.ring());

@@ -65,8 +65,8 @@ impl Context {
         begun
     }
 
-    /// A fast worker that has caught up: it stays counted as fast and lets tasks gather, so that the word every submitter
-    /// reads is not written once per drained lane. True: there is something.
+    /// A fast worker that has caught up: it stays counted as fast and lets tasks gather, so that the word every
+    /// submitter reads is not written once per drained lane. True: there is something.
     fn linger(&self, over: &dyn Fn() -> bool) -> bool {
         let began = ticks();
         let gather = GATHER_NS * self.ticks_per_us / 1000;
@@ -135,8 +135,8 @@ impl Context {
         if old.searching() != 1 || old.idle() == 0 && self.shared.words.len() == 1 {
             return;
         }
-        // Order (README, P4): the search ended first, this look comes last, after the claim has copied its batch. A fast
-        // worker gets on with what is left; it only must not be left alone with it.
+        // Order (README, P4): the search ended first, this look comes last, after the claim has copied its batch. A
+        // fast worker gets on with what is left; it only must not be left alone with it.
         let wake = if old.fast() != 0 {
             !self.watched()
         } else {
@@ -245,9 +245,9 @@ impl Context {
 
     /// A look at the others: is anybody worth watching, and is anybody stuck?
     ///
-    /// Worth watching is who holds tasks, or has run some since the last look and so may have hidden some by now. Stuck is
-    /// who has run nothing since the last look while tasks wait; with `demote` its mark is taken away, so that submitters
-    /// wake somebody again.
+    /// Worth watching is who holds tasks, or has run some since the last look and so may have hidden some by now. Stuck
+    /// is who has run nothing since the last look while tasks wait; with `demote` its mark is taken away, so that
+    /// submitters wake somebody again.
     fn sample(&self, demote: bool) -> Peers {
         let mut peers = Peers { watch: false, stuck: false };
         for &victim in &self.victims {
@@ -278,7 +278,8 @@ impl Context {
         self.shared.words[worker.shard].load().idle() & 1 << worker.bit != 0
     }
 
-    /// Before a sleep without limit: foreign cells go home, surplus memory goes back, drained lanes without an owner go.
+    /// Before a sleep without limit: foreign cells go home, surplus memory goes back, drained lanes without an owner
+    /// go.
     fn tidy(&self) {
         self.cells().settle();
         let pin = self.scanner.pin();
@@ -294,8 +295,8 @@ impl Context {
         self.scanner.flush();
     }
 
-    /// Many freed blocks: the allocator may sit on them, so it is asked to give them back to the system. Takes milliseconds,
-    /// so it comes before the search, when nobody counts on this worker.
+    /// Many freed blocks: the allocator may sit on them, so it is asked to give them back to the system. Takes
+    /// milliseconds, so it comes before the search, when nobody counts on this worker.
     fn give_memory_back(&self) {
         self.shared.lanes.scan(&self.scanner.pin(), 0, |entry| -> Option<()> {
             self.shared.freed.fetch_add(entry.lane.take_freed(), Relaxed);

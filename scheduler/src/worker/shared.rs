@@ -1,5 +1,6 @@
 //! What all threads of one scheduler share, and what they may do with it.
 
+use super::context::Context;
 use super::remote::Remote;
 use super::rests::Rests;
 use crate::config::LANES;
@@ -77,6 +78,8 @@ pub struct Shared {
     pub dropped: AtomicU64,
     /// Threads that stand in for a worker whose stack is used up.
     pub spares: AtomicU64,
+    /// Runs something on a thread that stands in for a worker; set by whoever knows where its submits go.
+    pub stand_in: fn(&Context, &dyn Fn()),
     /// Stack of a worker in bytes.
     pub stack_size: usize,
     /// Lane blocks freed since the allocator was last asked to give memory back.
@@ -92,8 +95,8 @@ pub struct Shared {
 pub(super) enum Quiet {
     /// Nobody has anything to do.
     Yes,
-    /// Nobody does anything, and something is queued. It may be a submission that is about to be taken back, so that nobody
-    /// will wake anybody for it: look again.
+    /// Nobody does anything, and something is queued. It may be a submission that is about to be taken back, so that
+    /// nobody will wake anybody for it: look again.
     Left,
     /// Somebody is up, and will look when he goes to sleep.
     No,
@@ -138,6 +141,7 @@ impl Shared {
             dropped: AtomicU64::new(0),
             spares: AtomicU64::new(0),
             stack_size: STACK_SIZE,
+            stand_in: |_, work| work(),
             freed: AtomicU64::new(0),
             watchers: AtomicUsize::new(0),
             quiet: FutexWord::new(0),
@@ -153,7 +157,8 @@ impl Shared {
         true
     }
 
-    /// Wakes one idle worker, nearest shard first, unless it comes upon a shard with a searcher, who will look everywhere.
+    /// Wakes one idle worker, nearest shard first, unless it comes upon a shard with a searcher, who will look
+    /// everywhere.
     pub fn wake_near(&self, home: usize, despite_fast: bool) {
         let shards = self.words.len();
         for i in 0..shards {
@@ -164,8 +169,8 @@ impl Shared {
         }
     }
 
-    /// A submitter or an owner with work to give saw that its shard has nobody looking: wakes at most one worker, nearest
-    /// shard first; none if any shard has a searcher, who will look everywhere.
+    /// A submitter or an owner with work to give saw that its shard has nobody looking: wakes at most one worker,
+    /// nearest shard first; none if any shard has a searcher, who will look everywhere.
     #[cold]
     pub fn notify(&self, home: usize) {
         if self.words.len() > 1 {
@@ -211,8 +216,8 @@ impl Shared {
         if abort {
             self.phase.set_abort();
         }
-        // The words first: a submitter who has read Closing has cut its lane, and its next task must not pass for accepted
-        // because the word still looks calm.
+        // The words first: a submitter who has read Closing has cut its lane, and its next task must not pass for
+        // accepted because the word still looks calm.
         let close_words = || self.words.iter().for_each(IdleWord::set_closed);
         if !planted("closed-late") {
             close_words();
@@ -254,11 +259,12 @@ impl Shared {
         queued + self.workers.iter().map(|w| u64::from(w.public_len() + w.private_hint())).sum::<u64>()
     }
 
-    /// Every worker is idle with an empty stack, and no queue holds a task. The caller has passed the heavy side after the
-    /// last thing it wants covered.
+    /// Every worker is idle with an empty stack, and no queue holds a task. The caller has passed the heavy side after
+    /// the last thing it wants covered.
     ///
-    /// A worker may be up between two looks at it, and take a task from one queue before we look there and leave another
-    /// one where we have looked already. So the looks are framed: idle before and after, and nobody has gone idle between.
+    /// A worker may be up between two looks at it, and take a task from one queue before we look there and leave
+    /// another one where we have looked already. So the looks are framed: idle before and after, and nobody has gone
+    /// idle between.
     pub fn quiescent(&self, pin: &Pin) -> bool {
         self.quiet(pin) == Quiet::Yes
     }
@@ -297,8 +303,8 @@ impl Shared {
         super::remote::wake_word(&self.quiet, u32::MAX);
     }
 
-    /// Sleeps until `done()` or until the time is over; looks again whenever the scheduler becomes quiescent or a worker
-    /// leaves. True: done.
+    /// Sleeps until `done()` or until the time is over; looks again whenever the scheduler becomes quiescent or a
+    /// worker leaves. True: done.
     pub fn await_quiet(&self, limit: Duration, done: impl Fn() -> bool) -> bool {
         let deadline = Instant::now().checked_add(limit);
         // Relaxed: the barrier below orders it before the look.

@@ -130,7 +130,8 @@ impl<T, const CAP: usize> Pen<'_, T, CAP> {
     /// Writes a task `offset` places above the newest one.
     ///
     /// # Safety
-    /// 1. There is [`room`](Owner::room) for `offset + 1` tasks, and nothing was pushed or popped since the pen was made.
+    /// 1. There is [`room`](Owner::room) for `offset + 1` tasks, and nothing was pushed or popped since the pen was
+    ///    made.
     #[inline(always)]
     pub unsafe fn write(&self, offset: u32, task: *mut T) {
         self.ring.slot(self.tail.wrapping_add(offset)).store(task, Relaxed);

@@ -249,7 +249,8 @@ impl TaskState {
         debug_assert!(old.finished() || old.waiter() == 0, "took over while waiting: {old:?}");
         let queued = !old.running() && !old.finished();
         let new = old.with(Word::CANCELLED | Word::TAKEN);
-        // Relaxed: the closure was written before the handle existed, and the runner reads nothing on the strength of it.
+        // Relaxed: the closure was written before the handle existed, and the runner reads nothing on the strength of
+        // it.
         queued && self.word.compare_exchange(old.0, new.0, Relaxed, Relaxed).is_ok()
     }
 

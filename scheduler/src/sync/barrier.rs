@@ -10,6 +10,18 @@ loom::lazy_static! {
     static ref WORD: loom::sync::atomic::AtomicU64 = loom::sync::atomic::AtomicU64::new(0);
 }
 
+#[cfg(loom)]
+thread_local! {
+    static LIGHTS_OUT: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+}
+
+/// Light sides do nothing from now on, or do again. In a model whose mode is Fence from the beginning nothing may depend on
+/// them, and they are most of its events. For the whole model: its threads are coroutines of one OS thread.
+#[cfg(loom)]
+pub fn lights_out(out: bool) {
+    LIGHTS_OUT.set(out);
+}
+
 /// The cheap side: stops the compiler only.
 #[cfg(not(loom))]
 #[inline(always)]
@@ -20,7 +32,7 @@ pub fn light() {
 /// See the real twin.
 #[cfg(loom)]
 pub fn light() {
-    if !super::planted("light") {
+    if !super::planted("light") && !LIGHTS_OUT.get() {
         WORD.fetch_add(1, std::sync::atomic::Ordering::AcqRel);
     }
 }

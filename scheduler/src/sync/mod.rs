@@ -13,6 +13,8 @@ mod phase;
 mod reclaim;
 mod wiped;
 
+#[cfg(loom)]
+pub use barrier::lights_out;
 pub use barrier::{heavy, light};
 pub use cell::{Line, Racy};
 pub use clock::{pause, ticks, ticks_per_us, yield_now};

@@ -26,7 +26,11 @@ pub fn lights_out(out: bool) {
 #[cfg(not(loom))]
 #[inline(always)]
 pub fn light() {
+    #[cfg(sched_chaos)]
+    super::chaos::point();
     std::sync::atomic::compiler_fence(std::sync::atomic::Ordering::SeqCst);
+    #[cfg(sched_chaos)]
+    super::chaos::point();
 }
 
 /// See the real twin.

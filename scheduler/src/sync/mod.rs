@@ -7,6 +7,8 @@
 
 mod barrier;
 mod cell;
+#[cfg(sched_chaos)]
+mod chaos;
 mod clock;
 mod futex;
 mod phase;
@@ -38,9 +40,16 @@ pub use std::sync::atomic::Ordering::{self, AcqRel, Acquire, Relaxed, Release};
 ///
 /// In a model run `WEAKEN` may hold a comma separated list: `id` turns the ordering into Relaxed, `id:acq` and `id:rel`
 /// take away one half of an AcqRel.
-#[cfg(not(loom))]
+#[cfg(not(any(loom, sched_chaos)))]
 #[inline(always)]
 pub const fn ord(_id: &'static str, order: Ordering) -> Ordering {
+    order
+}
+
+/// See the real twin. A perturbation point.
+#[cfg(all(sched_chaos, not(loom)))]
+pub fn ord(_id: &'static str, order: Ordering) -> Ordering {
+    chaos::point();
     order
 }
 
@@ -59,6 +68,8 @@ pub fn ord(id: &'static str, order: Ordering) -> Ordering {
 #[cfg(not(loom))]
 #[inline(always)]
 pub fn full_fence(_id: &'static str) {
+    #[cfg(sched_chaos)]
+    chaos::point();
     std::sync::atomic::fence(Ordering::SeqCst);
 }
 

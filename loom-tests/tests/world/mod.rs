@@ -12,7 +12,7 @@ use scheduler::internals::mode::{BarrierMode, Mode};
 use scheduler::internals::numa::{Pin, Placement, Seat, Topology, plan};
 use scheduler::internals::park::Parker;
 use scheduler::internals::phase::{Phase, PhaseWord};
-use scheduler::internals::sync::{AcqRel, Acquire, Arc, AtomicU32, Racy};
+use scheduler::internals::sync::{AcqRel, Acquire, Arc, AtomicU32, Racy, lights_out};
 use scheduler::internals::task::cells::{Cells, Depots};
 use scheduler::internals::worker::{Context, Hooks, Remote, Shared, Tuning, Wait};
 use std::sync::OnceLock;
@@ -81,6 +81,24 @@ impl Tally {
         }
     }
 
+    /// Stuck in its task until all have run: the worker sleeps on its own parker and looks at nothing.
+    pub(crate) fn stuck(&'static self, context: &Context) {
+        while !All(self).is_over() {
+            let _ = self.helpers[context.index].park(None);
+        }
+    }
+
+    /// Sleeps inside a task until all have run, having published what it hides.
+    pub(crate) fn stand_still(&'static self, context: &Context) {
+        context.stand_still(&All(self));
+    }
+
+    /// Uses every payload as its last owner.
+    pub(crate) fn touch(&self) {
+        // SAFETY: the tasks are over; loom checks it.
+        self.payloads.iter().for_each(|payload| payload.with(|payload| unsafe { *payload = 0 }));
+    }
+
     /// What has run, as a mask.
     pub(crate) fn ran(&self) -> u32 {
         let bit = |(task, runs): (usize, &Count)| runs.load(Relaxed) << task;
@@ -124,6 +142,7 @@ impl World {
 
     /// `shards` shards of `workers` workers each.
     pub(crate) fn in_shards(shards: usize, workers: usize, tasks: usize, mode: BarrierMode, tuning: Tuning) -> World {
+        lights_out(mode == BarrierMode::Fence);
         let (topology, seats) = host(shards * workers);
         let remote = |seat: Seat| Remote::new(seat.index / workers, seat.index % workers, seat);
         let shared = Shared::new(
@@ -167,8 +186,16 @@ impl World {
 
     /// A worker that leaves as soon as all tasks have run, so that the end of the scheduler is no part of the model.
     pub(crate) fn helper(&self, index: usize) -> thread::JoinHandle<()> {
+        self.helper_with(index, |_| ())
+    }
+
+    /// The same, and `first` comes before it looks for work.
+    pub(crate) fn helper_with(&self, index: usize, first: impl FnOnce(&Context) + 'static) -> thread::JoinHandle<()> {
         let all = All(self.tally);
-        self.on_worker(index, move |context| context.help(&all))
+        self.on_worker(index, move |context| {
+            first(context);
+            context.help(&all);
+        })
     }
 
     /// A lane for the calling thread.

@@ -1,7 +1,7 @@
 #![doc = include_str!("README.md")]
 #![expect(unsafe_code, reason = "promises that a wiped word is a valid one")]
 
-use crate::sync::{AcqRel, Acquire, AtomicU64, Line, Relaxed, Wiped, full_fence, ord};
+use crate::sync::{Acquire, AtomicU64, Line, Relaxed, Release, Wiped, full_fence, ord, planted};
 use std::fmt;
 
 /// Workers one shard can hold; the grouping policy asks for fewer.
@@ -153,8 +153,8 @@ impl IdleWord {
         let mut old = self.0.0.load(Relaxed);
         loop {
             let new = State(step(State(old))?).derive();
-            // I1: Release, so that whoever acts on the new state sees what preceded it; Acquire for the mirror image.
-            match self.0.0.compare_exchange(old, new.0, ord("I1", AcqRel), Relaxed) {
+            // I1: who concludes something from the new state (I2) sees what preceded it.
+            match self.0.0.compare_exchange(old, new.0, ord("I1", Release), Relaxed) {
                 Ok(_) => return Some(State(old)),
                 Err(now) => old = now,
             }
@@ -215,7 +215,8 @@ impl IdleWord {
 
     /// A standby that a waker has chosen gives up the role.
     pub fn leave_standby(&self) {
-        self.update(|s| Some(s.0 & !STANDBY));
+        let left = if planted("standby-keeps-role") { 0 } else { STANDBY };
+        self.update(|s| Some(s.0 & !left));
     }
 
     /// Idle -> searching for one worker, chosen by a waker, which must unpark it. `None`: nobody is idle, or somebody

@@ -5,7 +5,7 @@ use crate::config::{FORKS, RING};
 use crate::park::Parker;
 use crate::queue::forks::Forks;
 use crate::queue::local::Ring;
-use crate::sync::{AcqRel, Arc, AtomicU32, AtomicU64, FutexWord, Line, Relaxed, ord};
+use crate::sync::{Acquire, Arc, AtomicU32, AtomicU64, FutexWord, Line, Relaxed, ord};
 use crate::task::raw::Header;
 
 /// Counters of one worker: written by it alone with plain adds, read by anybody.
@@ -115,13 +115,13 @@ impl Remote {
 
     /// Marks the worker; it has been counted before.
     pub fn mark_fast(&self) {
-        // F1: the count is there before anybody can find the mark (F2) and take it away.
+        // N1: the count is there before anybody can find the mark (N2) and take it away.
         self.fast.0.store(1, ord("N1", crate::sync::Release));
     }
 
     /// Takes the mark away. True: the caller must uncount it.
     pub fn unmark_fast(&self) -> bool {
-        self.is_fast() && self.fast.0.swap(0, ord("N2", AcqRel)) == 1
+        self.is_fast() && self.fast.0.swap(0, ord("N2", Acquire)) == 1
     }
 }
 

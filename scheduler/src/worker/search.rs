@@ -187,7 +187,7 @@ impl Context {
             let parked = self.me().parker.park(limit);
             if self.word().load().idle() & 1 << self.me().bit == 0 {
                 // A waker has chosen this worker and counted it as a searcher.
-                if standby && !planted("standby-keeps-role") {
+                if standby {
                     self.word().leave_standby();
                 }
                 return Outcome::Again;

@@ -298,7 +298,7 @@ impl Shared {
     /// Whoever waits for a quiet moment, or for the end, looks again.
     #[cold]
     fn ring_quiet(&self) {
-        // W4: who has seen this ring (W5) sees what it is about.
+        // W4: who has seen this ring (and passed W6) sees what it is about.
         self.quiet.value.fetch_add(1, ord("W4", Release));
         super::remote::wake_word(&self.quiet, u32::MAX);
     }
@@ -310,7 +310,8 @@ impl Shared {
         // Relaxed: the barrier below orders it before the look.
         self.watchers.fetch_add(1, Relaxed);
         let result = loop {
-            let seen = self.quiet.value.load(ord("W5", Acquire));
+            // Relaxed: W6 makes it an acquire load.
+            let seen = self.quiet.value.load(Relaxed);
             // Both modes of the barrier: a parker announces, passes its heavy side, and looks whether somebody watches.
             light();
             full_fence("W6");

@@ -7,7 +7,8 @@ mod world;
 use loom::thread;
 use loom_tests::model;
 use scheduler::internals::mode::BarrierMode::{self, Fence, Membarrier};
-use scheduler::internals::sync::{Acquire, Arc, AtomicU32, Release, yield_now};
+use scheduler::internals::park::Parker;
+use scheduler::internals::sync::Arc;
 use world::{ENDLESS, World};
 
 /// The main thread submits `tasks` tasks one by one to `workers` workers.
@@ -26,12 +27,12 @@ fn one_by_one(workers: usize, tasks: usize, mode: BarrierMode) -> impl Fn() + Se
 
 #[test]
 fn one_submitter_one_worker() {
-    model("idle::one_submitter_one_worker", Some(3), 1000, one_by_one(1, 1, Membarrier));
+    model("idle::one_submitter_one_worker", Some(2), 500, one_by_one(1, 1, Membarrier));
 }
 
 #[test]
 fn one_submitter_one_worker_fenced() {
-    model("idle::one_submitter_one_worker_fenced", Some(3), 1000, one_by_one(1, 1, Fence));
+    model("idle::one_submitter_one_worker_fenced", Some(2), 500, one_by_one(1, 1, Fence));
 }
 
 #[test]
@@ -52,7 +53,7 @@ fn one_submitter_two_workers_fenced() {
 fn two_submitters(mode: BarrierMode) -> impl Fn() + Send + Sync + 'static {
     move || {
         let world = World::new(1, 2, mode, ENDLESS);
-        let worker = world.worker(0);
+        let worker = world.helper(0);
         let (mut mine, mut theirs) = (world.submitter(), world.submitter());
         let tally = world.tally;
         let other = thread::spawn(move || {
@@ -63,13 +64,13 @@ fn two_submitters(mode: BarrierMode) -> impl Fn() + Send + Sync + 'static {
         world.tally.await_done(2);
         let theirs = other.join().unwrap();
         drop((mine, theirs));
-        world.finish([worker]);
+        world.join([worker]);
     }
 }
 
 #[test]
 fn two_submitters_one_worker() {
-    model("idle::two_submitters_one_worker", Some(1), 1000, two_submitters(Membarrier));
+    model("idle::two_submitters_one_worker", Some(2), 1000, two_submitters(Membarrier));
 }
 
 #[test]
@@ -80,16 +81,15 @@ fn two_submitters_one_worker_fenced() {
 /// A token that belongs to nothing: the worker looks, is announced still, and sleeps again.
 #[test]
 fn stray_tokens() {
-    model("idle::stray_tokens", Some(1), 1000, || {
+    model("idle::stray_tokens", Some(2), 500, || {
         let world = World::new(1, 1, Membarrier, ENDLESS);
-        let worker = world.worker(0);
+        let worker = world.helper(0);
         let stray = world.stray_token(0);
         let mut submitter = world.submitter();
         submitter.submit(world.tally.task(0)).unwrap();
         world.tally.await_done(1);
         stray.join().unwrap();
-        drop(submitter);
-        world.finish([worker]);
+        world.join([worker]);
     });
 }
 
@@ -97,25 +97,61 @@ fn stray_tokens() {
 /// next worker before it runs what it found.
 #[test]
 fn chain_wake() {
-    model("idle::chain_wake", Some(1), 1000, || {
-        let world = World::new(2, 0, Membarrier, ENDLESS);
-        let workers = [world.worker(0), world.worker(1)];
-        let met = Arc::new(AtomicU32::new(0));
+    model("idle::chain_wake", Some(1), 500, || {
+        let world = World::new(2, 2, Membarrier, ENDLESS);
         let mut submitter = world.submitter();
-        let tasks = [0; 2].map(|_| {
-            let met = met.clone();
+        let workers = [world.helper(0), world.helper(1)];
+        let meeting = Arc::new(Meeting::default());
+        let tasks = [0, 1].map(|index| {
+            let (meeting, task) = (meeting.clone(), world.tally.task(index));
             move || {
-                met.fetch_add(1, Release);
-                while met.load(Acquire) != 2 {
-                    yield_now();
-                }
+                meeting.attend(index);
+                task();
             }
         });
         assert_eq!(submitter.submit_batch(tasks).unwrap(), 2);
-        while met.load(Acquire) != 2 {
-            yield_now();
-        }
-        drop(submitter);
-        world.finish(workers);
+        world.tally.await_done(2);
+        world.join(workers);
     });
+}
+
+/// Two tasks that end only together.
+#[derive(Default)]
+struct Meeting {
+    places: [Parker; 2],
+}
+
+impl Meeting {
+    fn attend(&self, index: usize) {
+        self.places[1 - index].unpark();
+        let _ = self.places[index].park(None);
+    }
+}
+
+/// Shards of one worker each: the submitter's own has nobody, the other one sleeps or is about to.
+#[test]
+fn the_other_shard() {
+    model("idle::the_other_shard", Some(3), 50, || {
+        let world = World::in_shards(2, 1, 1, Membarrier, ENDLESS);
+        let mut submitter = world.submitter();
+        let worker = world.helper(1);
+        submitter.submit(world.tally.task(0)).unwrap();
+        world.tally.await_done(1);
+        world.join([worker]);
+    });
+}
+
+#[test]
+fn teeth() {
+    loom_tests::teeth(&[
+        ("one_submitter_one_worker", "light"),
+        ("one_submitter_one_worker", "heavy"),
+        ("one_submitter_one_worker_fenced", "B2"),
+        ("one_submitter_one_worker_fenced", "B5"),
+        ("one_submitter_one_worker", "park-no-look"),
+        ("one_submitter_two_workers", "light"),
+        ("the_other_shard", "light"),
+        ("chain_wake", "last-searcher-silent"),
+        ("stray_tokens", "light"),
+    ]);
 }

@@ -1,6 +1,7 @@
-#![cfg(loom)]
-//! A claimed batch: from a lane into cells and onto the worker's ring, where whoever comes first takes each task. Two real
+//! A claimed batch: from a lane into cells and onto the worker's ring, where whoever comes first takes each task.
+//! Two real
 //! workers; the first is counted as fast and so claims two at once.
+#![cfg(loom)]
 
 mod world;
 

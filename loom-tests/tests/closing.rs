@@ -1,6 +1,6 @@
-#![cfg(loom)]
 //! Closing: see `scheduler/src/phase/README.md`. A submit races with the closing and with the workers' last look: the
 //! task runs and its submitter is told Ok, or it comes back; nothing else.
+#![cfg(loom)]
 
 mod world;
 

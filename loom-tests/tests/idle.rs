@@ -1,6 +1,7 @@
-#![cfg(loom)]
-//! The idle word: see `scheduler/src/idle/README.md`. Real workers, real submits; a lost wake-up is a deadlock, because no
+//! The idle word: see `scheduler/src/idle/README.md`. Real workers, real submits; a lost wake-up is a deadlock,
+//! because no
 //! sleep has a limit and nobody closes before all tasks have run.
+#![cfg(loom)]
 
 mod world;
 
@@ -8,7 +9,7 @@ use loom::thread;
 use loom_tests::model;
 use scheduler::internals::mode::BarrierMode::{self, Fence, Membarrier};
 use scheduler::internals::park::Parker;
-use scheduler::internals::sync::Arc;
+use scheduler::internals::sync::{Arc, yield_now};
 use world::{ENDLESS, World};
 
 /// The main thread submits `tasks` tasks one by one to `workers` workers.
@@ -93,7 +94,8 @@ fn stray_tokens() {
     });
 }
 
-/// One wake for a batch, and the first task of it ends only after the second has begun: the last searcher must wake the
+/// One wake for a batch, and the first task of it ends only after the second has begun: the last searcher must
+/// wake the
 /// next worker before it runs what it found.
 #[test]
 fn chain_wake() {
@@ -101,6 +103,9 @@ fn chain_wake() {
         let world = World::new(2, 2, Membarrier, ENDLESS);
         let mut submitter = world.submitter();
         let workers = [world.helper(0), world.helper(1)];
+        while world.shared.words[0].load().idle() != 3 {
+            yield_now();
+        }
         let meeting = Arc::new(Meeting::default());
         let tasks = [0, 1].map(|index| {
             let (meeting, task) = (meeting.clone(), world.tally.task(index));

@@ -1,5 +1,5 @@
-#![cfg(loom)]
 //! Rescue through the real workers: what a stuck owner hides is published by somebody else, once.
+#![cfg(loom)]
 #![expect(unsafe_code, reason = "plays an owner that is stuck")]
 
 mod world;
@@ -35,7 +35,8 @@ fn stuck_owner_of_two() {
     model("rescue::stuck_owner_of_two", Some(1), 200, stuck(2, Membarrier));
 }
 
-/// The owner goes to sleep inside its task, and publishes what it hides first. No standby: either it sees the sleeper, or
+/// The owner goes to sleep inside its task, and publishes what it hides first. No standby: either it sees the
+/// sleeper, or
 /// the sleeper sees the task.
 fn sleeping(mode: BarrierMode) -> impl Fn() + Send + Sync + 'static {
     move || {

@@ -1,6 +1,7 @@
-#![cfg(loom)]
-//! The standby: see `scheduler/src/idle/README.md`. Real workers beside one that is stuck with hidden work. A sleep with a
+//! The standby: see `scheduler/src/idle/README.md`. Real workers beside one that is stuck with hidden work. A
+//! sleep with a
 //! limit is over at once; every other sleep has none, so that a role which nobody holds is a deadlock.
+#![cfg(loom)]
 #![expect(unsafe_code, reason = "plays an owner that is stuck")]
 
 mod world;
@@ -16,7 +17,8 @@ fn hide(context: &Context, tally: &'static Tally, task: usize) {
     unsafe { context.submit(tally.task(task)) };
 }
 
-/// One worker, idle or about to be, and one that gets stuck: either the sleeper sees the hidden task in its last look, or
+/// One worker, idle or about to be, and one that gets stuck: either the sleeper sees the hidden task in its last
+/// look, or
 /// the owner sees the sleeper, or the sleeper is the standby.
 fn one_sleeper(mode: BarrierMode) -> impl Fn() + Send + Sync + 'static {
     move || {
@@ -36,7 +38,8 @@ fn one_sleeper_finds_hidden_work() {
     model("standby::one_sleeper_finds_hidden_work", Some(2), 1000, one_sleeper(Membarrier));
 }
 
-/// The standby is chosen by a submitter for a task of another kind, gets stuck in it, and the role must go to somebody
+/// The standby is chosen by a submitter for a task of another kind, gets stuck in it, and the role must go to
+/// somebody
 /// else: the sleeper that saw the bit and went to sleep without a limit.
 #[test]
 fn hand_over() {

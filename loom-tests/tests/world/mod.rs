@@ -1,7 +1,9 @@
 //! A scheduler for the models: the real workers, lanes and words, without the threads and the host around them.
 //!
-//! Real thread-locals would be shared by all threads of a model and statics cannot hold what a model checks, so workers
-//! run [`Context::main`] without being the thread's current worker, and cells come from depots of the world. Time stands
+//! Real thread-locals would be shared by all threads of a model and statics cannot hold what a model checks, so
+//! workers
+//! run [`Context::main`] without being the thread's current worker, and cells come from depots of the world. Time
+//! stands
 //! still: every spin ends after one look, and a thief's patience is over at once.
 #![allow(dead_code, reason = "each model uses a part")]
 

@@ -163,7 +163,8 @@ impl LaneTable {
         let len = array.len.load(Relaxed);
         let used = array.places[..len].iter().rposition(|place| !place.load(Relaxed).is_null()).map_or(0, |i| i + 1);
         if used != len {
-            array.len.store(used, ord("R5", Release));
+            // Relaxed: as in `link`.
+            array.len.store(used, Relaxed);
         }
     }
 

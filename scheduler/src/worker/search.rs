@@ -132,7 +132,8 @@ impl Context {
     /// Searching -> busy. The last searcher wakes the next if it leaves something behind, or if nobody watches.
     fn end_search(&self) {
         let old = self.word().end_search();
-        if old.searching() != 1 || old.idle() == 0 && self.shared.words.len() == 1 {
+        let alone = old.idle() == 0 && self.shared.words.len() == 1;
+        if old.searching() != 1 || alone || planted("last-searcher-silent") {
             return;
         }
         // Order (README, P4): the search ended first, this look comes last, after the claim has copied its batch. A

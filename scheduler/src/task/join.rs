@@ -1,4 +1,4 @@
-//! A spawned task: closure, state and output in one cell, shared by whoever runs it and its [`JoinHandle`].
+//! A spawned task: closure, state and output in one cell, shared by whoever runs it and its `JoinHandle`.
 #![expect(unsafe_code, reason = "one allocation shared by two owners, arbitrated by the task state")]
 
 use super::cells::with_cells;

@@ -11,7 +11,7 @@ use stress::{Claims, Round, run};
 
 const LONG: Duration = Duration::from_secs(100);
 /// A child that hangs dies by SIGALRM.
-const ALARM: u32 = 20;
+const ALARM: u32 = 10;
 
 /// Runs a child's steps in order; the number of the first that fails is its exit code.
 fn first_failure(steps: &mut [&mut dyn FnMut() -> bool]) -> i32 {
@@ -41,8 +41,17 @@ fn refusals(handle: &Handle, own: &mut Submitter, pending: JoinHandle<()>) -> i3
     ])
 }
 
-/// A scheduler whose workers are all busy until the flag is set.
-fn busy(round: &Round) -> (Scheduler, Arc<AtomicBool>) {
+/// Keeps workers busy until it is dropped.
+struct Busy(Arc<AtomicBool>);
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+    }
+}
+
+/// A scheduler whose workers are all busy. The second value is to be dropped first, also when the test fails.
+fn busy(round: &Round) -> (Scheduler, Busy) {
     let scheduler = round.scheduler();
     let go = Arc::new(AtomicBool::new(false));
     for _ in 0..round.profile.workers {
@@ -54,7 +63,7 @@ fn busy(round: &Round) -> (Scheduler, Arc<AtomicBool>) {
         };
         scheduler.submit(stay).unwrap();
     }
-    (scheduler, go)
+    (scheduler, Busy(go))
 }
 
 #[test]
@@ -67,6 +76,8 @@ fn refuses_and_does_not_hang() {
             let pending = scheduler.spawn(|| ()).unwrap();
             let mut scheduler = Some(scheduler);
             let mut pending = Some(pending);
+            // Declared last, so dropped first: the scheduler waits for its tasks.
+            let go = go;
             let child = fork(ALARM, || {
                 let scheduler = scheduler.take().unwrap();
                 let code = refusals(&scheduler, &mut own, pending.take().unwrap());
@@ -83,7 +94,7 @@ fn refuses_and_does_not_hang() {
                 if own.spawn(|| 6).unwrap().join().unwrap() != 6 { 51 } else { 0 }
             });
             assert_eq!(wait(child), Ended::Exit(0));
-            go.store(true, Relaxed);
+            drop(go);
             pending.take().unwrap().join().unwrap();
             let scheduler = scheduler.take().unwrap();
             own.submit(|| ()).unwrap();
@@ -98,7 +109,7 @@ fn on_a_worker() {
     run("fork::on_a_worker", |round| {
         for _ in 0..round.times(10) {
             let (scheduler, go) = busy(round);
-            go.store(true, Relaxed);
+            drop(go);
             let mut own = scheduler.register_submitter().unwrap();
             let handle = scheduler.handle();
             let forks = move || {

@@ -7,7 +7,9 @@ mod world;
 use loom::thread;
 use loom_tests::model;
 use scheduler::SubmitError;
+use scheduler::internals::idle::Role;
 use scheduler::internals::mode::BarrierMode::{self, Fence, Membarrier};
+use scheduler::internals::phase::Phase;
 use world::{ENDLESS, World};
 
 /// The submitter is a thread of its own, the main thread closes, `tasks` tasks are submitted one after the other.
@@ -50,6 +52,31 @@ fn submit_against_close_fenced() {
 #[test]
 fn two_submits_against_close() {
     model("closing::two_submits_against_close", Some(1), 1000, race(2, Membarrier));
+}
+
+/// Only the worker's last look, by the calls that [`Context`](scheduler::internals::worker::Context) makes: whoever concludes
+/// that nothing is left has seen every task that was accepted.
+#[test]
+fn last_look() {
+    model("closing::last_look", Some(2), 500, || {
+        let world = World::new(1, 1, Membarrier, ENDLESS);
+        let mut submitter = world.submitter();
+        let (tally, shared) = (world.tally, world.shared.clone());
+        let other = thread::spawn(move || (submitter.submit(tally.task(0)).is_ok(), submitter));
+        let worker = thread::spawn(move || {
+            shared.rests.begin(false);
+            shared.words[0].announce(0, Role::default(), false);
+            assert!(shared.heavy_side());
+            let pin = shared.lanes.scanner().pin();
+            !shared.backlog(&pin) && shared.phase.get() == Phase::Sealed && shared.quiescent(&pin)
+        });
+        world.shared.close(false);
+        let (accepted, submitter) = other.join().unwrap();
+        let nothing_left = worker.join().unwrap();
+        assert!(!(accepted && nothing_left), "accepted, and nobody will run it");
+        drop(submitter);
+        world.abandon();
+    });
 }
 
 /// A batch is accepted up to a task, and what lies behind comes back.
@@ -100,9 +127,9 @@ fn teeth() {
         ("submit_against_close", "light"),
         ("submit_against_close", "heavy"),
         ("submit_against_close_fenced", "B2"),
-        ("submit_against_close", "E1"),
-        ("submit_against_close", "E3"),
-        ("submit_against_close", "close-no-barrier"),
+        ("last_look", "E1"),
+        ("last_look", "E3"),
+        ("last_look", "close-no-barrier"),
         ("batch_against_close", "closed-late"),
         ("submit_against_close", "quiet-sleeps-on-left"),
         ("submit_against_close_fenced", "C1"),

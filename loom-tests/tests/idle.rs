@@ -7,9 +7,10 @@ mod world;
 
 use loom::thread;
 use loom_tests::model;
+use scheduler::internals::idle::Role;
 use scheduler::internals::mode::BarrierMode::{self, Fence, Membarrier};
 use scheduler::internals::park::Parker;
-use scheduler::internals::sync::{Arc, yield_now};
+use scheduler::internals::sync::{Arc, AtomicU32, Relaxed, Release, light, yield_now};
 use world::{ENDLESS, World};
 
 /// The main thread submits `tasks` tasks one by one to `workers` workers.
@@ -146,6 +147,31 @@ fn the_other_shard() {
     });
 }
 
+/// The only searcher is in another shard, and ends its search while the submitter relies on it.
+#[test]
+fn the_other_shards_searcher() {
+    model("idle::the_other_shards_searcher", Some(3), 20, || {
+        let world = World::in_shards(2, 2, 0, Membarrier, ENDLESS);
+        let queue = Arc::new(AtomicU32::new(0));
+        world.shared.words[1].announce(0, Role::default(), false);
+        assert!(world.shared.words[1].begin_search(1));
+        let (shared, behind) = (world.shared.clone(), queue.clone());
+        let searcher = thread::spawn(move || {
+            shared.words[1].end_search();
+            behind.load(Relaxed) != 0
+        });
+        queue.store(1, Release);
+        light();
+        let word = &world.shared.words[0];
+        if word.load().attention() && word.settle().look() {
+            world.shared.notify(0);
+        }
+        let seen = searcher.join().unwrap();
+        assert!(seen || world.shared.words[1].load().idle() == 0, "a task that nobody looks at");
+        world.abandon();
+    });
+}
+
 #[test]
 fn teeth() {
     loom_tests::teeth(&[
@@ -158,5 +184,7 @@ fn teeth() {
         ("the_other_shard", "light"),
         ("chain_wake", "last-searcher-silent"),
         ("stray_tokens", "light"),
+        ("the_other_shards_searcher", "I3"),
+        ("the_other_shards_searcher", "I4"),
     ]);
 }

@@ -122,7 +122,7 @@ fn host(workers: usize) -> (Topology, Vec<Seat>) {
         let seats = plan(&topology, &Placement::default(), Pin::default(), workers).expect("seats");
         (topology, seats)
     };
-    HOST.get_or_init(|| (1..=3).map(made).collect())[workers - 1].clone()
+    HOST.get_or_init(|| (1..=4).map(made).collect())[workers - 1].clone()
 }
 
 fn leak<T>(value: T) -> &'static T {
@@ -229,6 +229,11 @@ impl World {
     /// All threads are gone: nothing may be left anywhere.
     pub(crate) fn free(self) {
         assert_eq!(self.shared.queued(&self.shared.lanes.scanner().pin()), 0, "left behind");
+        self.abandon();
+    }
+
+    /// All threads are gone, and what is queued is forgotten.
+    pub(crate) fn abandon(self) {
         drop(self.shared);
         // SAFETY: all threads of the model have ended.
         unsafe { unleak(self.tally) };

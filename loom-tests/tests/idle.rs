@@ -150,7 +150,7 @@ fn the_other_shard() {
 /// The only searcher is in another shard, and ends its search while the submitter relies on it.
 #[test]
 fn the_other_shards_searcher() {
-    model("idle::the_other_shards_searcher", Some(3), 20, || {
+    model("idle::the_other_shards_searcher", Some(3), 5, || {
         let world = World::in_shards(2, 2, 0, Membarrier, ENDLESS);
         let queue = Arc::new(AtomicU32::new(0));
         world.shared.words[1].announce(0, Role::default(), false);

@@ -4,7 +4,7 @@
 use crate::latch::{Register, ScopeLatch};
 use crate::park::{Parker, Waiter};
 use crate::submit::{OnFull, submit};
-use crate::sync::{AcqRel, Acquire, Arc, AtomicPtr, Relaxed, ord};
+use crate::sync::{Acquire, Arc, AtomicPtr, Relaxed, Release, ord};
 use crate::worker::{Shared, Wait, block, current, drop_quietly, without_unwinding};
 use std::any::Any;
 use std::cell::UnsafeCell;
@@ -88,7 +88,7 @@ impl<'scope> Scope<'scope> {
     fn keep_panic(&self, payload: Payload) {
         let boxed = Box::into_raw(Box::new(payload));
         // SC1: the payload is whole for whoever finds the pointer.
-        if self.panic.compare_exchange(null_mut(), boxed, ord("SC1", AcqRel), Relaxed).is_err() {
+        if self.panic.compare_exchange(null_mut(), boxed, ord("SC1", Release), Relaxed).is_err() {
             // SAFETY: made above, and not stored.
             drop_quietly(*unsafe { Box::from_raw(boxed) });
         }

@@ -1,8 +1,8 @@
 //! One of two workers is in a task of 10 ms: how long does what is queued behind it wait while the other is free?
 //!
-//! The wait begins when the task is queued or the long task begins, whichever is later, except for a task that is
-//! submitted together with the long one: there it begins with the submit, as it may be over before. It ends in the
-//! first line of the queued task. Where several tasks are queued, the longest wait of a sample is its value.
+//! The wait begins when the task is queued or the long task begins, whichever is later, except for one that is
+//! submitted or forked together with the long one: there it begins with the submit or the fork, as it may be over
+//! before. It ends in the first line of the queued task. Where several tasks are queued, the longest wait of a sample is its value.
 use super::Size;
 use super::report::{Row, Target, Verdict};
 use super::stats::Latency;
@@ -161,6 +161,8 @@ fn queue(pool: &Scheduler, board: &'static Board, place: Place) -> Result<u64, S
         Place::Batch => batch(pool, board),
         Place::Fork => {
             submit(Box::new(|| {
+                // It can be stolen before the long half begins.
+                board.since.store(board.now(), Release);
                 scheduler::join(|| board.long(|| ()), || board.probe());
             }))?;
             Ok(2)

@@ -2,7 +2,8 @@
 //!
 //! The wait begins when the task is queued or the long task begins, whichever is later, except for one that is
 //! submitted or forked together with the long one: there it begins with the submit or the fork, as it may be over
-//! before. It ends in the first line of the queued task. Where several tasks are queued, the longest wait of a sample is its value.
+//! before. It ends in the first line of the queued task. Where several tasks are queued, the longest wait of a
+//! sample is its value.
 use super::Size;
 use super::report::{Row, Target, Verdict};
 use super::stats::Latency;

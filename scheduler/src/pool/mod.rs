@@ -8,7 +8,7 @@ use crate::idle::idle_words;
 use crate::mode::{BarrierMode, Mode};
 use crate::phase::{Phase, PhaseWord};
 use crate::submit::{enter_worker, forget_last, lend_worker};
-use crate::sync::{Arc, Mutex};
+use crate::sync::{Arc, Mutex, ticks_per_us};
 use crate::sys;
 use crate::task::cells;
 use crate::worker::{Context, Remote, Shared, without_unwinding};
@@ -27,6 +27,8 @@ pub(crate) struct Pool {
 /// Starts the workers of a checked configuration and waits until all of them run.
 pub(crate) fn start(mut builder: Builder) -> Result<Pool, BuildError> {
     sys::watch_forks(forget_in_child);
+    // Measured before the first thread: a fork in the middle of it would leave it unfinished in the child for ever.
+    ticks_per_us();
     let topology = builder.topology.take().unwrap_or_else(Topology::discover);
     let workers = builder.workers.unwrap_or_else(|| topology.default_workers());
     let placement = builder.placement.take().unwrap_or_default();
@@ -175,11 +177,13 @@ fn work(shared: &Arc<Shared>, index: usize, ready: &Sender<()>) {
     {
         worker.unbound.store(1, crate::sync::Relaxed);
     }
-    let _ = ready.send(());
     cells::enter(|cells| {
         let context = Context::new(shared, index, cells, sys::stack_floor());
         context.enter(|| {
             enter_worker(&context);
+            // What is made once per process or thread is there before anybody can fork.
+            cells.reserve(1);
+            let _ = ready.send(());
             call(shared.hooks.started.as_deref(), &context);
             without_unwinding(|| context.main());
             forget_last();

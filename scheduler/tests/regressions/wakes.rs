@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::*};
 use std::time::{Duration, Instant};
 
-/// How long the games of chance go on: each failed several times a second, or every few seconds, when it was found.
+/// How long the games of chance go on. A failure took some seconds of them when it was found, so a single run may miss
+/// one that many runs find.
 const SHORT: Duration = Duration::from_millis(1500);
 
 fn on(spec: &str, workers: usize) -> Scheduler {
@@ -131,8 +132,8 @@ fn hand_over(handle: &Handle) -> u64 {
     rounds
 }
 
-fn a_push_is_seen(barrier: Barrier) {
-    let topology = Topology::from_spec("node cores=2").unwrap();
+fn a_push_is_seen(spec: &str, barrier: Barrier) {
+    let topology = Topology::from_spec(spec).unwrap();
     let builder = Scheduler::builder().workers(2).topology(topology).spin(Duration::ZERO).barrier(barrier);
     let scheduler = builder.build().unwrap();
     let handle = scheduler.handle();
@@ -142,12 +143,24 @@ fn a_push_is_seen(barrier: Barrier) {
 
 #[test]
 fn a_push_is_seen_by_a_worker_that_goes_to_sleep_fence() {
-    in_a_process("wakes::a_push_is_seen_by_a_worker_that_goes_to_sleep_fence", || a_push_is_seen(Barrier::Fence));
+    in_a_process("wakes::a_push_is_seen_by_a_worker_that_goes_to_sleep_fence", || {
+        a_push_is_seen("node cores=2", Barrier::Fence)
+    });
 }
 
 #[test]
 fn a_push_is_seen_by_a_worker_that_goes_to_sleep_auto() {
-    in_a_process("wakes::a_push_is_seen_by_a_worker_that_goes_to_sleep_auto", || a_push_is_seen(Barrier::Auto));
+    in_a_process("wakes::a_push_is_seen_by_a_worker_that_goes_to_sleep_auto", || {
+        a_push_is_seen("node cores=2", Barrier::Auto)
+    });
+}
+
+#[test]
+fn a_push_is_seen_by_a_worker_of_another_node() {
+    in_a_process("wakes::a_push_is_seen_by_a_worker_of_another_node", || {
+        a_push_is_seen("2*node cores=1", Barrier::Auto);
+        a_push_is_seen("2*node cores=1", Barrier::Fence);
+    });
 }
 
 /// The first task holds its worker until the second has run. The second comes while that worker still counts as a

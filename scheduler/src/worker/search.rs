@@ -116,10 +116,15 @@ impl Context {
                 return None;
             }
             round += 1;
-            if round.is_multiple_of(64) {
-                yield_now();
-            } else {
+            if !round.is_multiple_of(64) {
                 pause();
+            } else if self.shared.phase.get() >= Phase::Sealed {
+                // Nobody submits any more: a long spin would only keep the shutdown waiting.
+                return None;
+            } else if !hidden {
+                // Somebody may want this CPU, perhaps the very submitter. Not while tasks are hidden behind a stuck owner:
+                // a yield may cost a whole time slice, and the patience is bounded.
+                yield_now();
             }
         }
     }

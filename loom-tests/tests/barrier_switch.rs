@@ -1,7 +1,6 @@
-//! From membarrier to fences while a submit and a park race: see `scheduler/src/mode/README.md`. The real idle
-//! word and
-//! mode; the queue is one word. The sleep is an observation: the parker says whether it would sleep, the submitter
-//! whether it has seen somebody to wake.
+//! From membarrier to fences while a submit and a park race: see `scheduler/src/mode/README.md`. The real idle word
+//! and mode; the queue is one word. The sleep is an observation: the parker says whether it would sleep, the
+//! submitter whether it has seen somebody to wake.
 #![cfg(loom)]
 
 use loom::thread;
@@ -80,9 +79,8 @@ fn two_switchers() {
     model("barrier_switch::two_switchers", Some(2), 1000, race(BarrierMode::Membarrier, 2));
 }
 
-/// The switch is complete for one parker and news to the next: the mode itself carries what the switcher's
-/// barrier has
-/// made visible.
+/// The switch is complete for one parker and news to the next: the mode itself carries what the switcher's barrier
+/// has made visible.
 #[test]
 fn switched_before_the_park() {
     model("barrier_switch::switched_before_the_park", Some(3), 100, || {

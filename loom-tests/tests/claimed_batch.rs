@@ -1,6 +1,5 @@
-//! A claimed batch: from a lane into cells and onto the worker's ring, where whoever comes first takes each task.
-//! Two real
-//! workers; the first is counted as fast and so claims two at once.
+//! A claimed batch: from a lane into cells and onto the worker's ring, where whoever comes first takes each task. Two
+//! real workers; the first is counted as fast and so claims two at once.
 #![cfg(loom)]
 
 mod world;

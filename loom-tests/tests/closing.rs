@@ -54,8 +54,8 @@ fn two_submits_against_close() {
     model("closing::two_submits_against_close", Some(1), 1000, race(2, Membarrier));
 }
 
-/// Only the worker's last look, by the calls that [`Context`](scheduler::internals::worker::Context) makes: whoever concludes
-/// that nothing is left has seen every task that was accepted.
+/// Only the worker's last look, by the calls that a worker's context makes: whoever concludes that nothing is left
+/// has seen every task that was accepted.
 #[test]
 fn last_look() {
     model("closing::last_look", Some(2), 500, || {

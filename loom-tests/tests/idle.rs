@@ -1,6 +1,5 @@
 //! The idle word: see `scheduler/src/idle/README.md`. Real workers, real submits; a lost wake-up is a deadlock,
-//! because no
-//! sleep has a limit and nobody closes before all tasks have run.
+//! because no sleep has a limit and nobody closes before all tasks have run.
 #![cfg(loom)]
 
 mod world;
@@ -95,9 +94,8 @@ fn stray_tokens() {
     });
 }
 
-/// One wake for a batch, and the first task of it ends only after the second has begun: the last searcher must
-/// wake the
-/// next worker before it runs what it found.
+/// One wake for a batch, and the first task of it ends only after the second has begun: the last searcher must wake
+/// the next worker before it runs what it found.
 #[test]
 fn chain_wake() {
     model("idle::chain_wake", Some(1), 500, || {

@@ -1,6 +1,5 @@
-//! The list of lanes: see `scheduler/src/lanes/README.md`. The real table, lanes and claims; what retires memory
-//! is the
-//! stand-in, which frees as early as the rules allow and poisons what it frees.
+//! The list of lanes: see `scheduler/src/lanes/README.md`. The real table, lanes and claims; what retires memory is
+//! the stand-in, which frees as early as the rules allow and poisons what it frees.
 #![cfg(loom)]
 #![expect(unsafe_code, reason = "plays the owners of lanes")]
 
@@ -69,9 +68,8 @@ impl World {
         found.is_some()
     }
 
-    /// Everybody is gone: what is left is claimed here, and then each of the first `tasks` was claimed once,
-    /// and no lane
-    /// is left.
+    /// Everybody is gone: what is left is claimed here, and then each of the first `tasks` was claimed once, and no
+    /// lane is left.
     fn finish(&self, tasks: usize) {
         let scanner = self.table.scanner();
         while self.claim(&scanner) {}

@@ -36,8 +36,7 @@ fn stuck_owner_of_two() {
 }
 
 /// The owner goes to sleep inside its task, and publishes what it hides first. No standby: either it sees the
-/// sleeper, or
-/// the sleeper sees the task.
+/// sleeper, or the sleeper sees the task.
 fn sleeping(mode: BarrierMode) -> impl Fn() + Send + Sync + 'static {
     move || {
         let world = World::new(2, 1, mode, ENDLESS);

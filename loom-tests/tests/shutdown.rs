@@ -1,6 +1,5 @@
 //! Quiet moments and the end: see `scheduler/src/worker/README.md`. Workers leave when nothing is left and not
-//! before;
-//! whoever waits for a quiet moment is told when there is one, and only then.
+//! before; whoever waits for a quiet moment is told when there is one, and only then.
 #![cfg(loom)]
 
 mod world;
@@ -87,9 +86,8 @@ fn watched(mode: BarrierMode) -> impl Fn() + Send + Sync + 'static {
     }
 }
 
-/// Two workers, by the steps of their sleep: whoever is up wakes the other and goes to sleep before that one has
-/// run what
-/// it was woken for. Nothing is queued, and one of them is up all the time.
+/// Two workers, by the steps of their sleep: whoever is up wakes the other and goes to sleep before that one has run
+/// what it was woken for. Nothing is queued, and one of them is up all the time.
 fn relay(shards: usize, hops: usize) -> impl Fn() + Send + Sync + 'static {
     move || {
         let world = World::in_shards(shards, 2 / shards, 0, Membarrier, ENDLESS);

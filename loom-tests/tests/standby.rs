@@ -1,6 +1,5 @@
-//! The standby: see `scheduler/src/idle/README.md`. Real workers beside one that is stuck with hidden work. A
-//! sleep with a
-//! limit is over at once; every other sleep has none, so that a role which nobody holds is a deadlock.
+//! The standby: see `scheduler/src/idle/README.md`. Real workers beside one that is stuck with hidden work. A sleep
+//! with a limit is over at once; every other sleep has none, so that a role which nobody holds is a deadlock.
 #![cfg(loom)]
 #![expect(unsafe_code, reason = "plays an owner that is stuck")]
 
@@ -18,8 +17,7 @@ fn hide(context: &Context, tally: &'static Tally, task: usize) {
 }
 
 /// One worker, idle or about to be, and one that gets stuck: either the sleeper sees the hidden task in its last
-/// look, or
-/// the owner sees the sleeper, or the sleeper is the standby.
+/// look, or the owner sees the sleeper, or the sleeper is the standby.
 fn one_sleeper(mode: BarrierMode) -> impl Fn() + Send + Sync + 'static {
     move || {
         let world = World::new(2, 1, mode, SLOW);
@@ -39,8 +37,7 @@ fn one_sleeper_finds_hidden_work() {
 }
 
 /// The standby is chosen by a submitter for a task of another kind, gets stuck in it, and the role must go to
-/// somebody
-/// else: the sleeper that saw the bit and went to sleep without a limit.
+/// somebody else: the sleeper that saw the bit and went to sleep without a limit.
 #[test]
 fn hand_over() {
     model("standby::hand_over", Some(1), 1000, || {

@@ -1,10 +1,8 @@
 //! A scheduler for the models: the real workers, lanes and words, without the threads and the host around them.
 //!
 //! Real thread-locals would be shared by all threads of a model and statics cannot hold what a model checks, so
-//! workers
-//! run [`Context::main`] without being the thread's current worker, and cells come from depots of the world. Time
-//! stands
-//! still: every spin ends after one look, and a thief's patience is over at once.
+//! workers run [`Context::main`] without being the thread's current worker, and cells come from depots of the world.
+//! Time stands still: every spin ends after one look, and a thief's patience is over at once.
 #![allow(dead_code, reason = "each model uses a part")]
 
 use loom::thread;
@@ -129,8 +127,7 @@ fn leak<T>(value: T) -> &'static T {
     Box::leak(Box::new(value))
 }
 
-/// # Safety
-/// `leaked` came from `leak`, and nobody uses it any more.
+/// # Safety `leaked` came from `leak`, and nobody uses it any more.
 unsafe fn unleak<T>(leaked: &'static T) {
     // SAFETY: the caller's promise.
     drop(unsafe { Box::from_raw(std::ptr::from_ref(leaked).cast_mut()) });

@@ -15,8 +15,8 @@ thread_local! {
     static LIGHTS_OUT: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
 }
 
-/// Light sides do nothing from now on, or do again. In a model whose mode is Fence from the beginning nothing may depend on
-/// them, and they are most of its events. For the whole model: its threads are coroutines of one OS thread.
+/// Light sides do nothing from now on, or do again. In a model whose mode is Fence from the beginning nothing may
+/// depend on them, and they are most of its events. For the whole model: its threads are coroutines of one OS thread.
 #[cfg(loom)]
 pub fn lights_out(out: bool) {
     LIGHTS_OUT.set(out);

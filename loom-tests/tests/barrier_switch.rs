@@ -100,7 +100,7 @@ fn barriers_are_counted() {
     model("barrier_switch::barriers_are_counted", Some(3), 3, || {
         let world = World::new(BarrierMode::Membarrier);
         let parkers = [World::spawn(&world, World::parks), World::spawn(&world, World::parks)];
-        parkers.map(|parker| parker.join().unwrap());
+        parkers.into_iter().for_each(|parker| _ = parker.join().unwrap());
         assert_eq!(world.mode.heavies(), 2);
         assert_eq!(world.queue.load(Relaxed), 0);
     });

@@ -34,23 +34,28 @@ fn nested_scopes_on_small_stacks_end() {
     });
 }
 
-/// Each level waits for the next; returns the levels below, and how many threads stood in at the deepest.
-fn deep(handle: &Handle, levels: u32, help: Help) -> (u32, usize) {
+/// On a worker's own thread, not on one that stands in for it.
+fn on_own_thread() -> bool {
+    std::thread::current().name().is_some_and(|name| name.starts_with("scheduler-"))
+}
+
+/// Each level waits for the next; returns the levels below, and whether the deepest is on a worker's own thread.
+fn deep(handle: &Handle, levels: u32, help: Help) -> (u32, bool) {
     if levels == 0 {
-        return (0, handle.metrics().spares);
+        return (0, on_own_thread());
     }
     let next = handle.clone();
     let task = handle.spawn(move || deep(&next, levels - 1, help)).unwrap();
-    let (below, spares) = task.join_with(help).unwrap();
-    (below + 1, spares)
+    let (below, own) = task.join_with(help).unwrap();
+    (below + 1, own)
 }
 
 fn nest(workers: usize, help: Help) {
     let scheduler = scheduler(workers);
     let handle = scheduler.handle();
-    let (levels, spares) = scheduler.spawn(move || deep(&handle, LEVELS, help)).unwrap().join().unwrap();
+    let (levels, own) = scheduler.spawn(move || deep(&handle, LEVELS, help)).unwrap().join().unwrap();
     assert_eq!(levels, LEVELS);
-    assert!(spares != 0, "{LEVELS} levels fit on one stack: too few for this test");
+    assert!(!own, "{LEVELS} levels fit on one stack: too few for this test");
     assert_eq!(scheduler.metrics().spares, 0, "nobody stands in any more");
 }
 
@@ -130,8 +135,7 @@ thread_local! {
 }
 
 fn deep_and_leave(handle: &Handle, waited: &Count, levels: u32) {
-    let worker = std::thread::current().name().is_some_and(|name| name.starts_with("scheduler-"));
-    if !worker {
+    if !on_own_thread() {
         LEFT.with_borrow_mut(|left| {
             left.get_or_insert_with(|| Waits(handle.clone(), waited.clone()));
         });

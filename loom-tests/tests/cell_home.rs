@@ -1,8 +1,8 @@
 //! The way of a cell to its home: see `scheduler/src/task/cell/README.md`.
 //!
-//! Loom does not see the cells' memory, so every cell has a `Racy` value beside it that each holder touches: a cell that
-//! reaches its next holder without the last one's accesses ordered before is a race. Memory comes from a source that
-//! knows who holds what: a cell that is out twice, and memory freed under a cell, end the model at once.
+//! Loom does not see the cells' memory, so every cell has a `Racy` value beside it that each holder touches: a cell
+//! that reaches its next holder without the last one's accesses ordered before is a race. Memory comes from a source
+//! that knows who holds what: a cell that is out twice, and memory freed under a cell, end the model at once.
 #![cfg(loom)]
 #![expect(unsafe_code, reason = "gives back cells, and is their source of memory")]
 
@@ -16,8 +16,8 @@ use std::collections::HashMap;
 use std::ptr::NonNull;
 use std::rc::Rc;
 
-/// What the model knows. Loom's threads are coroutines of one system thread, so a thread-local is the truth of the whole
-/// model, in the order of the interleaving, and is no event of it.
+/// What the model knows. Loom's threads are coroutines of one system thread, so a thread-local is the truth of the
+/// whole model, in the order of the interleaving, and is no event of it.
 #[derive(Default)]
 struct World {
     /// Live and freed memory; nothing is reused within one interleaving, so that an address is one thing.
@@ -164,7 +164,8 @@ fn refill_while_two_return() {
     });
 }
 
-/// Six slabs, one more than are kept with the one that has a cell out: `settle` frees what is complete and nothing else.
+/// Six slabs, one more than are kept with the one that has a cell out: `settle` frees what is complete and nothing
+/// else.
 #[test]
 fn settle_while_returned() {
     model("cell_home::settle_while_returned", Some(6), 10, || {

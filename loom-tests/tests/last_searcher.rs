@@ -6,8 +6,8 @@ use loom_tests::model;
 use scheduler::internals::idle::{IdleWord, Role};
 use scheduler::internals::sync::{Arc, AtomicU32, Relaxed, Release, light};
 
-/// A submitter publishes while the only searcher ends its search and another worker sleeps: either the submitter is told
-/// to wake somebody, or the searcher sees the task behind its back. Neither passes the heavy side of the barrier.
+/// A submitter publishes while the only searcher ends its search and another worker sleeps: either the submitter is
+/// told to wake somebody, or the searcher sees the task behind its back. Neither passes the heavy side of the barrier.
 #[test]
 fn somebody_looks() {
     model("somebody_looks", None, 4, || {

@@ -136,7 +136,9 @@ impl Builder {
         self
     }
 
-    /// Called on each worker after its last task, with its index and node. A panic there is caught and counted.
+    /// Called on each worker's thread after its last task, with its index and node. It is no worker any more then:
+    /// submissions are refused and [`Handle::current`](crate::Handle::current) panics. A panic there is caught and
+    /// counted.
     pub fn on_worker_stop(mut self, hook: impl Fn(usize, usize) + Send + Sync + 'static) -> Self {
         self.hooks.stopped = Some(Box::new(hook));
         self

@@ -4,7 +4,7 @@ use crate::builder::{Barrier, Builder};
 use crate::config::SHARD;
 use crate::credit::Credits;
 use crate::error::BuildError;
-use crate::idle::idle_words;
+use crate::idle::{IdleWord, idle_words};
 use crate::mode::{BarrierMode, Mode};
 use crate::phase::{Phase, PhaseWord};
 use crate::submit::{enter_worker, forget_last, lend_worker};
@@ -122,6 +122,7 @@ impl Pool {
 
     /// Some thread was refused: those that run leave again.
     fn give_up(&self, started: usize) {
+        self.shared.words.iter().for_each(IdleWord::set_closed);
         self.shared.phase.advance(Phase::Open, Phase::Finished);
         while self.threads().iter().any(|thread| !thread.is_finished()) {
             self.shared.wake_all();

@@ -1,6 +1,6 @@
-//! Perturbation of schedules, only under `--cfg sched_chaos`: a short spin, a yield or a sleep, at random, before atomic
-//! operations that have an id, before full fences and around the light side of the barrier. What a plain run would need
-//! a preemption in the right place for happens all the time then.
+//! Perturbation of schedules, only under `--cfg sched_chaos`: a short spin, a yield or a sleep, at random, before
+//! atomic operations that have an id, before full fences and around the light side of the barrier. What a plain run
+//! would need a preemption in the right place for happens all the time then.
 
 use std::cell::Cell;
 use std::time::Duration;

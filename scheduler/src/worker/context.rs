@@ -122,12 +122,13 @@ impl Context {
         };
         let name = format!("spare-{}", self.index);
         let thread = std::thread::Builder::new().name(name).stack_size(self.shared.stack_size.max(STACK_SIZE));
+        // Relaxed, all: statistics.
+        self.shared.spares.fetch_add(1, Relaxed);
         // SAFETY: waited for right below, so what is lent outlives its use.
         if unsafe { thread.spawn_unchecked(run) }.is_err() {
+            self.shared.spares.fetch_sub(1, Relaxed);
             return false;
         }
-        // Relaxed: statistics.
-        self.shared.spares.fetch_add(1, Relaxed);
         // The worker's own parker is in use by the spare.
         over.wait(&Arc::new(Parker::new()));
         self.shared.spares.fetch_sub(1, Relaxed);

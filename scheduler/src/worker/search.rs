@@ -122,8 +122,8 @@ impl Context {
                 // Nobody submits any more: a long spin would only keep the shutdown waiting.
                 return None;
             } else if !hidden {
-                // Somebody may want this CPU, perhaps the very submitter. Not while tasks are hidden behind a stuck owner:
-                // a yield may cost a whole time slice, and the patience is bounded.
+                // Somebody may want this CPU, perhaps the very submitter. Not while tasks are hidden behind a stuck
+                // owner: a yield may cost a whole time slice, and the patience is bounded.
                 yield_now();
             }
         }

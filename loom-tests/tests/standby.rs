@@ -6,7 +6,7 @@
 mod world;
 
 use loom_tests::model;
-use scheduler::internals::mode::BarrierMode::{self, Membarrier};
+use scheduler::internals::mode::BarrierMode::{self, Fence, Membarrier};
 use scheduler::internals::worker::Context;
 use world::{SLOW, Tally, World};
 
@@ -78,11 +78,17 @@ fn hand_over_by_the_last_searcher() {
 }
 
 #[test]
+fn one_sleeper_fenced() {
+    model("standby::one_sleeper_fenced", Some(2), 100, one_sleeper(Fence));
+}
+
+#[test]
 fn teeth() {
     loom_tests::teeth(&[
         ("one_sleeper_finds_hidden_work", "light"),
         ("one_sleeper_finds_hidden_work", "heavy"),
         ("one_sleeper_finds_hidden_work", "standby-trusted"),
+        ("one_sleeper_fenced", "B4"),
         ("hand_over", "standby-trusted"),
         ("hand_over", "standby-keeps-role"),
     ]);

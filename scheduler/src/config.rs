@@ -37,9 +37,6 @@ pub const STEAL_MAX: usize = if cfg!(loom) { 2 } else { 32 };
 pub const SHARD: usize = 8;
 /// Sleep of a parker while the barrier cannot be trusted (the kernel refuses `membarrier` in mid-life).
 pub const UNSURE_MS: u64 = 5;
-/// Parks per second of the whole scheduler above which `membarrier` is given up for fences: at 15 us each they would
-/// take more than half a CPU.
-pub const PARKS_PER_SECOND: u64 = 40_000;
 /// Stack that must remain for a waiting worker to help with other tasks.
 pub const STACK_RESERVE: usize = 128 * 1024;
 /// Blocks freed (4 MiB of them) after which a parker asks the allocator to give memory back to the system.
@@ -52,3 +49,8 @@ pub const STACK_MIN: usize = 64 * 1024;
 pub const LANES: usize = if cfg!(loom) { 1 } else { 64 };
 /// Most workers of one scheduler.
 pub const WORKERS_MAX: usize = 1024;
+/// Calls of the heavy side between two looks at their rate.
+pub const HEAVIES_PER_LOOK: u64 = 32_768;
+/// Calls per second above which `membarrier` is given up for fences: callers are serialised by the kernel, and at 10 us
+/// each that many leave nobody any time.
+pub const HEAVIES_PER_SECOND: u64 = 100_000;

@@ -1,7 +1,8 @@
 #![doc = include_str!("README.md")]
 
+use crate::config::{HEAVIES_PER_LOOK, HEAVIES_PER_SECOND};
 use crate::idle::IdleWord;
-use crate::sync::{AtomicU32, AtomicU64, Relaxed, Release, full_fence, heavy, ord, planted};
+use crate::sync::{AtomicU32, AtomicU64, Relaxed, Release, full_fence, heavy, ord, planted, ticks, ticks_per_us};
 
 /// Which barrier stands between a submit's publication and its look at the idle word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,12 +20,15 @@ pub enum BarrierMode {
 pub struct Mode {
     word: AtomicU32,
     heavies: AtomicU64,
+    /// Time stamp of the last look at the rate.
+    mark: AtomicU64,
+    pinned: bool,
 }
 
 impl Mode {
     /// A scheduler that starts in `mode`.
     pub fn new(mode: BarrierMode) -> Self {
-        Mode { word: AtomicU32::new(mode as u32), heavies: AtomicU64::new(0) }
+        Mode { word: AtomicU32::new(mode as u32), heavies: AtomicU64::new(0), mark: AtomicU64::new(0), pinned: false }
     }
 
     /// The mode now.
@@ -51,8 +55,26 @@ impl Mode {
             return true;
         }
         // Relaxed: a statistic.
-        self.heavies.fetch_add(1, Relaxed);
+        let before = self.heavies.fetch_add(1, Relaxed);
+        if (before + 1).is_multiple_of(HEAVIES_PER_LOOK) && self.too_many() {
+            return self.give_up_membarrier(words);
+        }
         heavy() || self.give_up_membarrier(words)
+    }
+
+    /// The mode was asked for by name: it does not change because of how often it is used.
+    pub fn pin(&mut self) {
+        self.pinned = true;
+    }
+
+    /// The last heavy sides came so fast that fences are cheaper.
+    #[cold]
+    fn too_many(&self) -> bool {
+        let now = ticks();
+        // Relaxed: two lookers at once make one of them see a short time, which takes as many calls again to confirm.
+        let last = self.mark.swap(now, Relaxed);
+        let micros = now.wrapping_sub(last) / ticks_per_us();
+        !self.pinned && last != 0 && micros < HEAVIES_PER_LOOK * 1_000_000 / HEAVIES_PER_SECOND
     }
 
     /// Membarrier -> Switching -> Fence. True when the mode is Fence afterwards; then the caller is ordered, too.

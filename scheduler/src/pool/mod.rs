@@ -33,24 +33,19 @@ pub(crate) fn start(mut builder: Builder) -> Result<Pool, BuildError> {
     let workers = builder.workers.unwrap_or_else(|| topology.default_workers());
     let placement = builder.placement.take().unwrap_or_default();
     let seats = numa::plan(&topology, &placement, builder.pin, workers).map_err(BuildError::Placement)?;
-    let mode = choose_mode(builder.barrier.unwrap_or_default())?;
+    let barrier = builder.barrier.unwrap_or_default();
+    let start_mode = choose_mode(barrier)?;
+    let mut mode = Mode::new(start_mode);
+    if barrier == Barrier::Membarrier {
+        mode.pin();
+    }
     let phase = PhaseWord::new().map_err(BuildError::Memory)?;
     let spin = builder.spin_for(&topology, workers);
     let (shards, remotes) = seat(seats);
-    let words = idle_words(shards, mode == BarrierMode::Fence).map_err(BuildError::Memory)?;
+    let words = idle_words(shards, start_mode == BarrierMode::Fence).map_err(BuildError::Memory)?;
     let credits = builder.capacity.map(Credits::new);
-    let mut shared = Shared::new(
-        next_id(),
-        phase,
-        Mode::new(mode),
-        words,
-        remotes,
-        credits,
-        spin,
-        builder.hooks,
-        builder.tuning,
-        topology,
-    );
+    let mut shared =
+        Shared::new(next_id(), phase, mode, words, remotes, credits, spin, builder.hooks, builder.tuning, topology);
     shared.stack_size = builder.stack_size;
     shared.stand_in = lend_worker;
     let shared = Arc::new(shared);
@@ -75,16 +70,16 @@ fn choose_mode(barrier: Barrier) -> Result<BarrierMode, BuildError> {
     }
 }
 
-/// Deals the workers out to shards: workers of one node together, at most [`SHARD`] in each. Returns how many shards.
+/// Deals the workers out to shards: workers of one cache of one node together, at most [`SHARD`] in each. Returns how many shards.
 fn seat(seats: Vec<Seat>) -> (usize, Box<[Remote]>) {
-    // Per shard: its node and how many it has.
-    let mut shards: Vec<(usize, usize)> = Vec::new();
+    // Per shard: its node and shared cache, and how many it has.
+    let mut shards: Vec<((usize, usize), usize)> = Vec::new();
     let remotes: Box<[Remote]> = seats
         .into_iter()
         .map(|seat| {
-            let open = shards.iter().position(|&(node, count)| node == seat.node && count < SHARD);
+            let open = shards.iter().position(|&(home, count)| home == (seat.node, seat.llc) && count < SHARD);
             let shard = open.unwrap_or_else(|| {
-                shards.push((seat.node, 0));
+                shards.push(((seat.node, seat.llc), 0));
                 shards.len() - 1
             });
             shards[shard].1 += 1;

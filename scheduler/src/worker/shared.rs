@@ -56,6 +56,8 @@ pub struct Shared {
     pub lanes: LaneTable,
     /// Indices of the workers of each shard, by their bits.
     pub members: Box<[Box<[usize]>]>,
+    /// For each shard all shards, nearest first, itself at the head.
+    pub near: Box<[Box<[usize]>]>,
     /// What others may touch of each worker.
     pub workers: Box<[Remote]>,
     /// The capacity, if there is one.
@@ -127,6 +129,7 @@ impl Shared {
             phase,
             mode,
             words,
+            near: nearest_shards(&members, &workers, &topology),
             members: members.into_iter().map(Vec::into_boxed_slice).collect(),
             lanes: LaneTable::new(LANES),
             alive: AtomicU32::new(workers.len() as u32),
@@ -160,9 +163,7 @@ impl Shared {
     /// Wakes one idle worker, nearest shard first, unless it comes upon a shard with a searcher, who will look
     /// everywhere.
     pub fn wake_near(&self, home: usize, despite_fast: bool) {
-        let shards = self.words.len();
-        for i in 0..shards {
-            let shard = (home + i) % shards;
+        for &shard in &self.near[home] {
             if self.words[shard].load().searching() != 0 || self.wake_in(shard, despite_fast) {
                 return;
             }
@@ -177,9 +178,7 @@ impl Shared {
             // The look at the other shards' searchers: as for the own shard in `IdleWord::settle`.
             full_fence("I4");
         }
-        let shards = self.words.len();
-        for i in 0..shards {
-            let shard = (home + i) % shards;
+        for &shard in &self.near[home] {
             let state = self.words[shard].load();
             if state.searching() != 0 || state.fast() != 0 || self.wake_in(shard, false) {
                 return;
@@ -357,4 +356,18 @@ impl Shared {
             _ => SubmitError::Closed(f),
         }
     }
+}
+
+/// Shards by distance from each: same node first, then by the distance of the nodes; equals begin behind the own one, so
+/// that not everybody turns to the same.
+fn nearest_shards(members: &[Vec<usize>], workers: &[Remote], topology: &numa::Topology) -> Box<[Box<[usize]>]> {
+    let count = members.len();
+    let node = |shard: usize| members[shard].first().map_or(0, |&worker| workers[worker].node);
+    let from = |home: usize| {
+        let mut order: Vec<usize> = (0..count).map(|i| (home + i) % count).collect();
+        let distance = |shard: usize| topology.distance(node(home), node(shard)).unwrap_or(u32::MAX);
+        order.sort_by_key(|&shard| (shard != home, node(shard) != node(home), distance(shard)));
+        order.into_boxed_slice()
+    };
+    (0..count).map(from).collect()
 }

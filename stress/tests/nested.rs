@@ -142,7 +142,6 @@ fn help_own_inside_of_a_lock() {
 
 /// All workers want the lock, so that nobody is left to run what the waiter has given away.
 #[test]
-#[ignore = "what is promised is only that a free worker runs it"]
 fn help_own_when_all_others_want_the_lock() {
     run("nested::help_own_when_all_others_want_the_lock", |round| wait_inside_of_a_lock(&round.scheduler(), 300));
 }

@@ -70,7 +70,8 @@ fn choose_mode(barrier: Barrier) -> Result<BarrierMode, BuildError> {
     }
 }
 
-/// Deals the workers out to shards: workers of one cache of one node together, at most [`SHARD`] in each. Returns how many shards.
+/// Deals the workers out to shards: workers of one cache of one node together, at most [`SHARD`] in each. Returns how
+/// many shards.
 fn seat(seats: Vec<Seat>) -> (usize, Box<[Remote]>) {
     // Per shard: its node and shared cache, and how many it has.
     let mut shards: Vec<((usize, usize), usize)> = Vec::new();

@@ -358,8 +358,8 @@ impl Shared {
     }
 }
 
-/// Shards by distance from each: same node first, then by the distance of the nodes; equals begin behind the own one, so
-/// that not everybody turns to the same.
+/// Shards by distance from each: same node first, then by the distance of the nodes; equals begin behind the own one,
+/// so that not everybody turns to the same.
 fn nearest_shards(members: &[Vec<usize>], workers: &[Remote], topology: &numa::Topology) -> Box<[Box<[usize]>]> {
     let count = members.len();
     let node = |shard: usize| members[shard].first().map_or(0, |&worker| workers[worker].node);

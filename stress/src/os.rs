@@ -2,13 +2,18 @@
 
 use std::fs;
 use std::io;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Threads of this process by number, with name.
 pub fn threads() -> Vec<(i32, String)> {
     let Ok(dir) = fs::read_dir("/proc/self/task") else { return Vec::new() };
     let ids = dir.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     ids.map(|id| (id, read_thread(id, "comm").trim().to_owned())).collect()
+}
+
+/// The name of the calling thread, as the kernel has it.
+pub fn thread_name() -> String {
+    read_thread(thread_id(), "comm").trim().to_owned()
 }
 
 /// `/proc/self/task/<id>/<file>`; empty when the thread is gone.
@@ -27,6 +32,19 @@ pub fn thread_state(id: i32) -> Option<(char, u64)> {
 /// Open file descriptors of this process.
 pub fn open_files() -> usize {
     fs::read_dir("/proc/self/fd").map_or(0, Iterator::count)
+}
+
+/// Whether `count` comes down to `limit` within ten seconds. A thread that was joined may still be on its way out, and
+/// another one may have a directory of `/proc` open.
+pub fn settles(limit: usize, count: impl Fn() -> usize) -> bool {
+    let end = Instant::now() + Duration::from_secs(10);
+    while count() > limit {
+        if Instant::now() > end {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    true
 }
 
 /// Resident memory in bytes.

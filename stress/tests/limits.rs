@@ -56,7 +56,7 @@ fn refused_part_way() -> i32 {
             // Privileges that this process has not lost.
             Ok(_) => return SKIPPED,
         }
-        if os::threads().len() != 1 || os::open_files() != files {
+        if !os::settles(1, || os::threads().len()) || !os::settles(files, os::open_files) {
             return 4;
         }
     }

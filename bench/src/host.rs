@@ -1,10 +1,8 @@
 //! The machine: what the report says about it, and whether it is quiet enough to take rates.
 use crate::arms;
-use crate::os::affinity;
 use crate::paths;
 use serde_json::{Value, json};
 use std::fs::read_to_string;
-use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -20,14 +18,22 @@ pub(crate) struct Cpus {
     pub(crate) list: String,
     /// Of the control group, in CPUs.
     pub(crate) quota: Option<f64>,
+    /// Nodes, caches, cores and CPUs of the host.
+    shape: Value,
 }
 
 impl Cpus {
+    /// Affinity mask, quota and topology as the library's own discovery finds them.
     pub(crate) fn read() -> Cpus {
-        let fallback = || (String::from("unknown"), std::thread::available_parallelism().map_or(1, |n| n.get()));
-        let (list, allowed) = affinity().unwrap_or_else(fallback);
-        let group = read_to_string("/proc/self/cgroup").unwrap_or_default();
-        Cpus { allowed, list, quota: quota(Path::new("/sys/fs/cgroup"), &group) }
+        let host = numa::Topology::discover();
+        let counts = [host.nodes().len(), host.llcs().len(), host.cores().len(), host.cpus().len()];
+        let [nodes, llcs, cores, cpus] = counts;
+        Cpus {
+            allowed: host.allowed().len(),
+            list: host.allowed().to_string(),
+            quota: host.quota_millicpus().map(|m| m as f64 / 1e3),
+            shape: json!({ "nodes": nodes, "llcs": llcs, "cores": cores, "cpus": cpus }),
+        }
     }
 
     pub(crate) fn usable(&self) -> f64 {
@@ -38,19 +44,6 @@ impl Cpus {
     pub(crate) fn workers(&self) -> usize {
         (self.usable().ceil() as usize).max(1)
     }
-}
-
-/// The smallest `cpu.max` on the way from this process's group to the root, or the quota of version 1 of the interface.
-fn quota(mount: &Path, group: &str) -> Option<f64> {
-    let parse = |text: String| {
-        let (quota, period) = text.trim().split_once(' ')?;
-        Some(quota.parse::<f64>().ok()? / period.parse::<f64>().ok()?)
-    };
-    let own = group.lines().find_map(|l| l.strip_prefix("0::/")).unwrap_or("");
-    let unified = Path::new(own).ancestors().filter_map(|g| parse(read_to_string(mount.join(g).join("cpu.max")).ok()?));
-    let old = |name| read_to_string(mount.join("cpu").join(name)).ok()?.trim().parse::<f64>().ok();
-    let version_one = old("cpu.cfs_quota_us").filter(|q| *q > 0.0).zip(old("cpu.cfs_period_us")).map(|(q, p)| q / p);
-    unified.chain(version_one).reduce(f64::min)
 }
 
 /// The load averages over 1, 5 and 15 minutes.
@@ -87,7 +80,7 @@ pub(crate) struct Quiet {
 impl Quiet {
     /// Waits for a quiet machine unless told not to; `progress` is told the load and how long the wait has lasted.
     pub(crate) fn decide(cpus: &Cpus, force: bool, wait: bool, mut progress: impl FnMut(f64, f64, Duration)) -> Quiet {
-        let limit = QUIET * cpus.usable();
+        let limit = Quiet::limit(cpus);
         let start = Instant::now();
         loop {
             let load1 = load()[0];
@@ -101,6 +94,11 @@ impl Quiet {
         }
     }
 
+    /// Not of the CPUs that are there, but of those this process may use.
+    fn limit(cpus: &Cpus) -> f64 {
+        QUIET * cpus.usable()
+    }
+
     fn rule(quiet: bool, force: bool) -> Rates {
         match (quiet, force) {
             (true, _) => Rates::Measured,
@@ -110,8 +108,35 @@ impl Quiet {
     }
 
     pub(crate) fn json(&self) -> Value {
-        json!({ "load1": self.load1, "limit": self.limit, "rates": self.rates.name() })
+        json!({ "load1": self.load1, "limit": self.limit, "rates": self.rates.name(), "why": self.why() })
     }
+
+    /// Why there are no rates, or why they are marked.
+    pub(crate) fn why(&self) -> Option<String> {
+        (self.rates != Rates::Measured).then(|| {
+            let (load, limit) = (self.load1, self.limit);
+            format!("the 1-minute load was {load:.2} at the start, and rates are taken below {limit:.2} only")
+        })
+    }
+}
+
+/// The time as `2026-11-30T17:04:00Z`.
+pub(crate) fn now() -> String {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |d| d.as_secs());
+    utc(since)
+}
+
+/// Seconds since 1970 as a date and a time. The calendar repeats every 400 years, which have 146,097 days; years begin
+/// in March here, so that the leap day is the last one.
+fn utc(seconds: u64) -> String {
+    let (days, rest) = (seconds / 86_400 + 719_468, seconds % 86_400);
+    let (era, day) = (days / 146_097, days % 146_097);
+    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
+    let of_year = day - (365 * year + year / 4 - year / 100);
+    let shifted = (5 * of_year + 2) / 153;
+    let (day, month) = (of_year - (153 * shifted + 2) / 5 + 1, if shifted < 10 { shifted + 3 } else { shifted - 9 });
+    let year = year + era * 400 + u64::from(month <= 2);
+    format!("{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}Z", rest / 3_600, rest / 60 % 60, rest % 60)
 }
 
 fn said(program: &str, args: &[&str]) -> Option<String> {
@@ -125,7 +150,9 @@ pub(crate) fn describe(cpus: &Cpus, workers: usize) -> Value {
     let model = cpuinfo.lines().find_map(|l| Some(l.strip_prefix("model name")?.split_once(':')?.1.trim()));
     let nodes = read_to_string("/sys/devices/system/node/online").ok().map(|s| s.trim().to_owned());
     let dirty = said("git", &["status", "--porcelain"]).map(|s| !s.is_empty());
+    let governor = read_to_string("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor").ok();
     json!({
+        "date": now(),
         "commit": said("git", &["rev-parse", "HEAD"]),
         "dirty": dirty,
         "rustc": said("rustc", &["-V"]),
@@ -134,8 +161,10 @@ pub(crate) fn describe(cpus: &Cpus, workers: usize) -> Value {
         "cpu": model,
         "cpus_online": read_to_string("/sys/devices/system/cpu/online").ok().map(|s| s.trim().to_owned()),
         "nodes_online": nodes,
+        "topology": cpus.shape,
         "affinity": cpus.list,
         "quota": cpus.quota,
+        "governor": governor.map(|g| g.trim().to_owned()),
         "workers": workers,
         "load_before": load(),
         "peers": arms::versions(),
@@ -155,26 +184,36 @@ mod tests {
     }
 
     #[test]
-    fn workers_follow_the_quota() {
-        let cpus = |quota| Cpus { allowed: 4, list: "0-3".into(), quota };
-        assert_eq!(cpus(None).workers(), 4);
-        assert_eq!(cpus(Some(1.5)).workers(), 2);
-        assert_eq!(cpus(Some(0.2)).workers(), 1);
-        assert_eq!(cpus(Some(64.0)).workers(), 4);
+    fn workers_and_limit_follow_the_quota() {
+        let cpus = |quota| Cpus { allowed: 4, list: "0-3".into(), quota, shape: Value::Null };
+        let both = |quota| (cpus(quota).workers(), Quiet::limit(&cpus(quota)));
+        assert_eq!(both(None), (4, 1.6));
+        assert_eq!(both(Some(1.5)), (2, QUIET * 1.5));
+        assert_eq!(both(Some(0.2)), (1, QUIET * 0.2));
+        assert_eq!(both(Some(64.0)), (4, 1.6));
+    }
+
+    /// The mask of the thread counts, not the number of CPUs.
+    #[test]
+    fn the_mask_is_seen() {
+        let all = Cpus::read();
+        let one = std::thread::spawn(|| {
+            let host = numa::Topology::discover();
+            let first = host.allowed().iter().next().expect("some CPU is allowed");
+            numa::bind_current_thread(&[first].into_iter().collect()).expect("an allowed CPU");
+            Cpus::read()
+        });
+        let one = one.join().expect("the thread ends");
+        assert_eq!((one.allowed, one.workers()), (1, 1));
+        assert!(Quiet::limit(&one) <= Quiet::limit(&all));
+        assert!(all.shape["cpus"].as_u64().unwrap() >= all.allowed as u64);
     }
 
     #[test]
-    fn the_quota_is_the_least_on_the_way_up() {
-        let mount = std::env::temp_dir().join(format!("bench-quota-{}", std::process::id()));
-        std::fs::create_dir_all(mount.join("a/b")).unwrap();
-        assert_eq!(quota(&mount, "0::/a/b\n"), None);
-        std::fs::write(mount.join("a/b/cpu.max"), "max 100000\n").unwrap();
-        assert_eq!(quota(&mount, "0::/a/b\n"), None);
-        std::fs::write(mount.join("a/cpu.max"), "150000 100000\n").unwrap();
-        assert_eq!(quota(&mount, "0::/a/b\n"), Some(1.5));
-        std::fs::write(mount.join("a/b/cpu.max"), "50000 100000\n").unwrap();
-        assert_eq!(quota(&mount, "0::/a/b\n"), Some(0.5));
-        assert_eq!(quota(&mount, "0::/\n"), None);
-        std::fs::remove_dir_all(&mount).unwrap();
+    fn dates() {
+        assert_eq!(utc(0), "1970-01-01T00:00:00Z");
+        assert_eq!(utc(951_827_696), "2000-02-29T12:34:56Z");
+        assert_eq!(utc(951_868_800), "2000-03-01T00:00:00Z");
+        assert_eq!(utc(1_798_761_599), "2026-12-31T23:59:59Z");
     }
 }

@@ -22,6 +22,8 @@ mod host;
 #[cfg(not(loom))]
 mod os;
 #[cfg(not(loom))]
+mod output;
+#[cfg(not(loom))]
 mod paths;
 #[cfg(not(loom))]
 mod run;
@@ -62,15 +64,4 @@ fn main() -> std::process::ExitCode {
         eprintln!("bench: {message}");
         ExitCode::from(2)
     })
-}
-
-/// Writes a report, folders included.
-#[cfg(not(loom))]
-fn write_json(path: &std::path::Path, value: &serde_json::Value) -> Result<(), String> {
-    let said = |e: std::io::Error| format!("{}: {e}", path.display());
-    if let Some(folder) = path.parent() {
-        std::fs::create_dir_all(folder).map_err(said)?;
-    }
-    let text = serde_json::to_string_pretty(value).map_err(|e| e.to_string())?;
-    std::fs::write(path, text + "\n").map_err(said)
 }

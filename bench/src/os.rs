@@ -44,15 +44,3 @@ impl std::ops::Sub for Usage {
         Usage { cpu_ns: self.cpu_ns - before.cpu_ns, switches: self.switches - before.switches }
     }
 }
-
-/// The CPUs this process may run on, as the kernel prints them (`0-1,4`), and how many they are.
-pub(crate) fn affinity() -> Option<(String, usize)> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let list = status.lines().find_map(|l| l.strip_prefix("Cpus_allowed_list:"))?.trim().to_owned();
-    let mut count = 0;
-    for part in list.split(',') {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        count += last.parse::<usize>().ok()?.checked_sub(first.parse().ok()?)? + 1;
-    }
-    Some((list, count))
-}

@@ -9,6 +9,7 @@ pub mod profile;
 pub mod random;
 pub mod report;
 pub mod round;
+pub mod stamp;
 pub mod storm;
 pub mod tree;
 pub mod watchdog;

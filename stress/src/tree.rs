@@ -1,9 +1,9 @@
-//! The hash of the source tree that a stamp belongs to.
+//! The hash of the source tree that a stamp belongs to. The gate and the benchmarks take it from here.
 //!
-//! SHA-256 over `Cargo.lock`, `Cargo.toml` and every file below `numa/`, `scheduler/` and `stress/` (folders named
-//! `target` left out), sorted by relative path; per file: length of the path, path, length of the content, content,
-//! the lengths as 8 bytes, little endian. `bench/src/gate.rs` computes the same to judge the stamp; the two must
-//! stay alike.
+//! SHA-256 over `Cargo.lock`, `Cargo.toml` (the build profiles), `.cargo/config.toml` where there is one, and every
+//! `.rs` and `.toml` file below `numa/`, `scheduler/` and `stress/` (folders named `target` left out), sorted by
+//! relative path; per file: length of the path, path, length of the content, content, the lengths as 8 bytes, little
+//! endian. Documents do not count: what runs is the same without them.
 
 use sha2::{Digest, Sha256};
 use std::io;
@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 const FOLDERS: [&str; 3] = ["numa", "scheduler", "stress"];
 const FILES: [&str; 2] = ["Cargo.lock", "Cargo.toml"];
+const CONFIG: &str = ".cargo/config.toml";
 
 /// The root of the workspace this was built in.
 ///
@@ -31,6 +32,9 @@ pub fn target() -> PathBuf {
 /// When a file cannot be read.
 pub fn hash(root: &Path) -> io::Result<String> {
     let mut files: Vec<PathBuf> = FILES.iter().map(PathBuf::from).collect();
+    if root.join(CONFIG).is_file() {
+        files.push(CONFIG.into());
+    }
     for folder in FOLDERS {
         collect(root, Path::new(folder), &mut files)?;
     }
@@ -45,7 +49,19 @@ pub fn hash(root: &Path) -> io::Result<String> {
             hash.update(part);
         }
     }
-    Ok(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(hex(&hash.finalize()))
+}
+
+/// The SHA-256 of a file, in hexadecimal.
+///
+/// # Errors
+/// When it cannot be read.
+pub fn of_file(path: &Path) -> io::Result<String> {
+    Ok(hex(&Sha256::digest(std::fs::read(path)?)))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn collect(root: &Path, folder: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
@@ -55,7 +71,7 @@ fn collect(root: &Path, folder: &Path, files: &mut Vec<PathBuf>) -> io::Result<(
         let kind = entry.file_type()?;
         if kind.is_dir() && entry.file_name() != "target" {
             collect(root, &name, files)?;
-        } else if kind.is_file() {
+        } else if kind.is_file() && name.extension().is_some_and(|end| end == "rs" || end == "toml") {
             files.push(name);
         }
     }

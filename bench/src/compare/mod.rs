@@ -6,7 +6,7 @@ use crate::host::{self, Cpus, Quiet, Rates};
 use crate::run::Sample;
 use crate::scenario::{Job, Pass, Scenario, Shape};
 use crate::stats::{Latency, Spread};
-use crate::{args, paths};
+use crate::{args, output, paths};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::{Value, json};
 use std::process::ExitCode;
@@ -225,6 +225,8 @@ pub(crate) fn bar(length: u64) -> ProgressBar {
 pub(crate) fn main(options: &args::Compare) -> Result<ExitCode, String> {
     let scenarios = args::scenarios(&options.scenarios)?;
     let kinds = args::arms(&options.arms)?;
+    let out = options.out.clone().unwrap_or_else(|| paths::target().join("bench/compare.json"));
+    output::check(&out)?;
     let cpus = Cpus::read();
     let workers = options.workers.map_or_else(|| cpus.workers(), usize::from);
     let bar = bar(0);
@@ -260,10 +262,10 @@ pub(crate) fn main(options: &args::Compare) -> Result<ExitCode, String> {
     let results: Vec<Value> = rows.iter().map(|r| r.json(workers)).collect();
     let verdicts = targets::all(&rows, workers, tiny);
     let whole = json!({
-        "host": host, "gate": gate.json(), "quiet": quiet.json(), "tiny": tiny, "results": results, "targets": verdicts,
+        "kind": "compare", "host": host, "gate": gate.json(), "quiet": quiet.json(), "tiny": tiny, "results": results,
+        "targets": verdicts,
     });
-    let out = options.out.clone().unwrap_or_else(|| paths::target().join("bench/compare.json"));
-    crate::write_json(&out, &whole)?;
+    output::json(&out, &whole)?;
     println!("written: {}", out.display());
     if failed > 0 {
         eprintln!("{failed} of {} rows failed", rows.len());

@@ -5,7 +5,7 @@
 use crate::args::{self, CountChild};
 use crate::gate::Gate;
 use crate::host::{self, Cpus};
-use crate::{arms, compare, paths};
+use crate::{arms, compare, output, paths};
 use indicatif::ProgressBar;
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -320,6 +320,8 @@ pub(crate) fn main(options: &args::Counts) -> Result<ExitCode, String> {
         args::arms(&options.arms)?.iter().map(|a| a.name).collect()
     };
     let picked = args::paths(&options.paths)?;
+    let out = options.out.clone().unwrap_or_else(|| paths::target().join("bench/counts.json"));
+    output::check(&out)?;
     let lines: Vec<Line> = picked.iter().flat_map(|p| p.lines(&chosen, options.tiny)).collect();
     let tools = Tools::find(lines.iter().any(|l| l.arm == "tbb"))?;
     let nowhere = PathBuf::new();
@@ -343,10 +345,10 @@ pub(crate) fn main(options: &args::Counts) -> Result<ExitCode, String> {
     host["load_after"] = json!(host::load());
     let json: Vec<Value> = rows.iter().map(Row::json).collect();
     let whole = json!({
-        "host": host, "gate": gate.json(), "tiny": options.tiny, "paths": json, "budgets": table::verdicts(&rows),
+        "kind": "counts", "host": host, "gate": gate.json(), "tiny": options.tiny, "paths": json,
+        "budgets": table::verdicts(&rows),
     });
-    let out = options.out.clone().unwrap_or_else(|| tools.folder.join("counts.json"));
-    crate::write_json(&out, &whole)?;
+    output::json(&out, &whole)?;
     println!("written: {}", out.display());
     let failed = rows.iter().filter(|r| r.counted.failed).count();
     if failed > 0 {

@@ -16,7 +16,7 @@ mod real {
     use std::time::{Instant, SystemTime, UNIX_EPOCH};
     use stress::profile::{ROUNDS, of_round};
     use stress::random::mix;
-    use stress::tree;
+    use stress::{stamp, tree};
 
     const USAGE: &str = "usage: gate [hash] | gate [--chaos] [--seed N]";
 
@@ -77,9 +77,8 @@ mod real {
         println!("seed {:#x}{}", options.seed, if options.chaos { ", with perturbation points" } else { "" });
         let folder = tree::target().join("stress-gate");
         fs::create_dir_all(&folder)?;
-        let stamp = tree::target().join("stress-gate.json");
-        if !options.chaos && stamp.exists() {
-            fs::remove_file(&stamp)?;
+        if !options.chaos {
+            stamp::remove(&stamp::folder(), &before)?;
         }
         let build = Instant::now();
         if !cargo(options, &["--no-run"]).status()?.success() {
@@ -104,9 +103,7 @@ mod real {
             println!("the sources have changed meanwhile: no stamp");
             return Ok(false);
         }
-        let text = format!("{{\"tree\": \"{before}\", \"passed\": true, \"runs\": {ROUNDS}}}\n");
-        fs::write(&stamp, text)?;
-        println!("stamp written to {}", stamp.display());
+        println!("stamp written to {}", stamp::write(&stamp::folder(), &before)?.display());
         Ok(true)
     }
 

@@ -8,7 +8,8 @@ fn said(path: &Path, error: &std::io::Error) -> String {
     format!("{}: {error}", path.display())
 }
 
-/// Whether something that is no ordinary file lies there, such as `/dev/null` or a pipe: it is written to, not replaced.
+/// Whether something lies there that is no ordinary file, such as `/dev/null` or a pipe: it is written to, not
+/// replaced.
 fn special(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|m| !m.is_file() && !m.is_dir())
 }

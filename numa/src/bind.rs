@@ -66,7 +66,8 @@ fn read_mask(kernel: impl Fn(&mut [u64]) -> io::Result<usize>) -> io::Result<Cpu
     }
 }
 
-/// The CPU the calling thread is running on. It may have moved by the time this returns.
+/// The CPU the calling thread is running on. It may have moved by the time this returns. No system call on ordinary
+/// hosts.
 ///
 /// # Errors
 /// `ENOSYS` where a sandbox hides the call; a number beyond [`CpuId::LIMIT`] is `InvalidData`.
@@ -76,7 +77,7 @@ fn read_mask(kernel: impl Fn(&mut [u64]) -> io::Result<usize>) -> io::Result<Cpu
 /// # Ok::<(), std::io::Error>(())
 /// ```
 pub fn current_cpu() -> io::Result<CpuId> {
-    CpuId::try_new(sys::get_cpu()?.0).ok_or_else(beyond_limit)
+    CpuId::try_new(sys::quick_cpu()?).ok_or_else(beyond_limit)
 }
 
 /// The node of the CPU the calling thread is running on. It may have moved by the time this returns.

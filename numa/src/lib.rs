@@ -3,11 +3,13 @@
 
 mod assemble;
 mod bind;
+mod binding;
 mod cpuset;
 mod discover;
 mod facts;
 mod ids;
 mod list;
+mod memory;
 mod order;
 mod parse;
 mod placement;
@@ -18,10 +20,12 @@ mod topology;
 mod uniform;
 
 pub use bind::{bind_current_thread, current_affinity, current_cpu, current_node};
+pub use binding::{Binding, PinCheck};
 pub use cpuset::CpuSet;
 pub use facts::{FileRead, Note, ReadOutcome, Source};
 pub use ids::{CpuId, NodeId};
 pub use list::ListError;
+pub use memory::{Local, MemoryError, PageNodes, page_nodes};
 pub use parse::ParsePlacementError;
 pub use placement::{Pin, Placement, PlacementError, Seat, plan};
 pub use spec::SpecError;

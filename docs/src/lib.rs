@@ -22,5 +22,8 @@ pub mod failure_modes {}
 #[doc = include_str!("../testing.md")]
 pub mod testing {}
 
+#[doc = include_str!("../guest.md")]
+pub mod guest {}
+
 #[doc = include_str!("../BENCHMARKS.md")]
 pub mod benchmarks {}

@@ -1,5 +1,5 @@
 //! The command line.
-use crate::{arms, scenario};
+use crate::{arms, items, scenario, wakeup};
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
 
@@ -19,6 +19,10 @@ pub(crate) enum Command {
     Compare(Compare),
     /// Allocations, instructions, locked instructions and system calls, per path and arm
     Counts(Counts),
+    /// What one serial wake-up costs: six metrics, 4 and 16 workers
+    Wakeup(wakeup::Options),
+    /// One producer, one worker: what it costs to count an item elsewhere
+    Items(items::Options),
     /// Prints the hash of the sources that the stress gate covers
     GateHash,
     /// One measured path, run by `counts` under an instruction counter
@@ -87,7 +91,7 @@ pub(crate) struct CountChild {
 }
 
 /// The chosen ones of `known` in their own order; all that `by_default` names if nothing was chosen.
-fn choose<T>(
+pub(crate) fn choose<T>(
     what: &str,
     known: &'static [T],
     name: fn(&T) -> &'static str,

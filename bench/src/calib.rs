@@ -32,10 +32,52 @@ pub(crate) struct Calibration {
     pub(crate) ns_per_step: f64,
 }
 
+/// Steps of one trial of the calibration.
+const STEPS: u64 = 50_000;
+/// What is timed must be so many times longer than the smallest step of the clock: 5 % of error at most.
+const STEPS_OF_CLOCK: u64 = 20;
+
+/// The smallest step that `clock`, in nanoseconds, was seen to make; `None`: it did not move.
+pub(crate) fn resolution(mut clock: impl FnMut() -> u64) -> Option<u64> {
+    const LOOKS: u32 = 100_000;
+    let mut step = || {
+        let before = clock();
+        (0..LOOKS).find_map(|_| clock().checked_sub(before).filter(|&step| step > 0))
+    };
+    // A few only: looks may be slow, and one that was interrupted is longer than the others.
+    (0..10).filter_map(|_| step()).min()
+}
+
+/// `Err` if a clock that moves in steps of `resolution` cannot time what lasts `length_ns`.
+pub(crate) fn resolves(what: &str, length_ns: u64, resolution: Option<u64>) -> Result<(), String> {
+    match resolution {
+        None => Err("the clock does not move".into()),
+        Some(step) if length_ns < step.saturating_mul(STEPS_OF_CLOCK) => Err(format!(
+            "the clock moves in steps of {step} ns and cannot resolve {what} of {length_ns} ns \
+             (it takes {STEPS_OF_CLOCK} steps at least)"
+        )),
+        Some(_) => Ok(()),
+    }
+}
+
+/// The smallest step of the clock that everything here is timed with.
+pub(crate) fn clock_step() -> Option<u64> {
+    let start = Instant::now();
+    resolution(|| start.elapsed().as_nanos() as u64)
+}
+
 impl Calibration {
+    /// As [`Calibration::take`]; `Err` if the clock is too coarse for it.
+    pub(crate) fn checked() -> Result<Calibration, String> {
+        let step = clock_step();
+        let start = Instant::now();
+        spin(STEPS);
+        resolves("the calibration loop", start.elapsed().as_nanos() as u64, step)?;
+        Ok(Calibration::take())
+    }
+
     /// Takes about 20 ms.
     pub(crate) fn take() -> Calibration {
-        const STEPS: u64 = 50_000;
         let trial = |_| {
             let start = Instant::now();
             spin(STEPS);
@@ -60,6 +102,21 @@ mod tests {
         assert_eq!(calibration.steps(10_000), 5_000);
         assert_eq!(calibration.steps(1_000_000), 500_000);
         assert_eq!(calibration.steps(0), 0);
+    }
+
+    #[test]
+    fn a_coarse_clock_is_refused() {
+        let mut now = 0;
+        let step = resolution(|| {
+            now += 1;
+            now / 7 * 1_000
+        });
+        assert_eq!(step, Some(1_000));
+        assert!(resolves("a body", 19_999, step).unwrap_err().contains("1000 ns and cannot resolve a body of 19999"));
+        assert_eq!(resolves("a body", 20_000, step), Ok(()));
+        assert_eq!(resolution(|| 5), None);
+        assert!(resolves("a body", 1_000_000, None).unwrap_err().contains("does not move"));
+        assert!(clock_step().is_some());
     }
 
     #[test]

@@ -20,6 +20,8 @@ mod gate;
 #[cfg(not(loom))]
 mod host;
 #[cfg(not(loom))]
+mod items;
+#[cfg(not(loom))]
 mod os;
 #[cfg(not(loom))]
 mod output;
@@ -30,9 +32,15 @@ mod run;
 #[cfg(not(loom))]
 mod scenario;
 #[cfg(not(loom))]
+mod sem;
+#[cfg(not(loom))]
+mod session;
+#[cfg(not(loom))]
 mod stats;
 #[cfg(not(loom))]
 mod tree;
+#[cfg(not(loom))]
+mod wakeup;
 
 #[cfg(loom)]
 fn main() {}
@@ -49,6 +57,8 @@ fn main() -> std::process::ExitCode {
         Some(Command::Compare(options)) => compare::main(&options),
         Some(Command::Counts(options)) => counts::main(&options),
         Some(Command::CountChild(options)) => counts::child(&options),
+        Some(Command::Wakeup(options)) => wakeup::main(&options),
+        Some(Command::Items(options)) => items::main(&options),
         Some(Command::GateHash) => match gate::tree_hash(paths::root()) {
             Ok(hash) => {
                 println!("{hash}");

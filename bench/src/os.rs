@@ -23,6 +23,8 @@ pub(crate) fn futex_wake(word: &AtomicU32, count: i32) {
 pub(crate) struct Usage {
     /// User and system time of all threads, in nanoseconds (the kernel reports microseconds).
     pub(crate) cpu_ns: u64,
+    /// The system part of it.
+    pub(crate) system_ns: u64,
     /// Voluntary and involuntary context switches.
     pub(crate) switches: u64,
 }
@@ -35,12 +37,18 @@ pub(crate) fn usage() -> Usage {
     // SAFETY: all-zero bytes are a valid `rusage`, so the value is initialised whatever the call did.
     let used = unsafe { out.assume_init() };
     let ns = |t: libc::timeval| t.tv_sec as u64 * 1_000_000_000 + t.tv_usec as u64 * 1_000;
-    Usage { cpu_ns: ns(used.ru_utime) + ns(used.ru_stime), switches: (used.ru_nvcsw + used.ru_nivcsw) as u64 }
+    let (user, system_ns) = (ns(used.ru_utime), ns(used.ru_stime));
+    Usage { cpu_ns: user + system_ns, system_ns, switches: (used.ru_nvcsw + used.ru_nivcsw) as u64 }
 }
 
 impl std::ops::Sub for Usage {
     type Output = Usage;
     fn sub(self, before: Usage) -> Usage {
-        Usage { cpu_ns: self.cpu_ns - before.cpu_ns, switches: self.switches - before.switches }
+        Usage {
+            cpu_ns: self.cpu_ns - before.cpu_ns,
+            // The kernel scales the two parts to a sum it knows exactly, so one of them may shrink for a moment.
+            system_ns: self.system_ns.saturating_sub(before.system_ns),
+            switches: self.switches - before.switches,
+        }
     }
 }

@@ -64,6 +64,36 @@ impl Latency {
     }
 }
 
+/// The percentiles that are shown where whole samples are the values.
+pub(crate) const QUANTILES: [(&str, u64); 7] =
+    [("p0", 0), ("p25", 25), ("p50", 50), ("p75", 75), ("p90", 90), ("p99", 99), ("p100", 100)];
+
+/// Values in order, for percentiles by nearest rank: `p0` is the least, `p100` the greatest.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Sorted(Vec<f64>);
+
+impl Sorted {
+    /// `None` without values.
+    pub(crate) fn of(mut values: Vec<f64>) -> Option<Sorted> {
+        values.sort_by(f64::total_cmp);
+        (!values.is_empty()).then_some(Sorted(values))
+    }
+
+    pub(crate) fn at(&self, percent: u64) -> f64 {
+        let rank = (self.0.len() as u64 * percent).div_ceil(100).max(1);
+        self.0[rank as usize - 1]
+    }
+
+    pub(crate) fn json(&self) -> Value {
+        Value::Object(QUANTILES.iter().map(|&(name, percent)| (name.to_owned(), json!(self.at(percent)))).collect())
+    }
+}
+
+/// `2.1x faster`, `1.3x slower`.
+pub(crate) fn direction(ratio: f64, better: &str, worse: &str) -> String {
+    if ratio >= 1.0 { format!("{ratio:.1}x {better}") } else { format!("{:.1}x {worse}", 1.0 / ratio) }
+}
+
 /// `12345678` as `12,345,678`.
 pub(crate) fn grouped(n: u64) -> String {
     let digits = n.to_string();
@@ -97,6 +127,15 @@ mod tests {
         assert_eq!(Latency::of(vec![7]).unwrap(), Latency { p50: 7, p95: 7, p99: 7, max: 7 });
         assert_eq!(Latency::of(vec![1, 2, 3]).unwrap().p50, 2);
         assert_eq!(Latency::of(vec![]), None);
+    }
+
+    #[test]
+    fn quantiles_of_thirty_samples() {
+        let all = Sorted::of((1..=30).rev().map(f64::from).collect()).unwrap();
+        let seen: Vec<f64> = QUANTILES.iter().map(|&(_, p)| all.at(p)).collect();
+        assert_eq!(seen, [1.0, 8.0, 15.0, 23.0, 27.0, 30.0, 30.0]);
+        assert_eq!(all.json()["p75"], 23.0);
+        assert_eq!(Sorted::of(vec![]), None);
     }
 
     #[test]

@@ -246,7 +246,7 @@ fn parse(line: &str, sequence: u64) -> Result<Reply, String> {
     let sample = Sample {
         wall: Duration::from_nanos(number("wall_ns")?),
         gap: Duration::from_nanos(number("gap_ns")?),
-        usage: Usage { cpu_ns: number("cpu_ns")?, switches: number("switches")? },
+        usage: Usage { cpu_ns: number("cpu_ns")?, switches: number("switches")?, ..Usage::default() },
         allocations: reply["allocations"].as_u64(),
         latency,
         ..Sample::default()

@@ -4,7 +4,7 @@ use crate::check::token;
 use crate::run::{self, Run, Sample};
 use crate::scenario::{Job, Pass, Shape};
 use crate::tree::{Node, repeat, tree};
-use scheduler::Scheduler;
+use scheduler::{Builder, Scheduler};
 use serde_json::{Value, json};
 use std::sync::Mutex;
 use std::time::Duration;
@@ -28,7 +28,17 @@ impl Ours {
 
     /// A scheduler whose workers park at once: counts taken from it do not depend on the clock.
     pub(crate) fn for_counts(workers: usize) -> Result<Ours, String> {
-        Ours::keep(Scheduler::builder().workers(workers).spin(Duration::ZERO).build()).map(Ours)
+        Ours::with(workers, |builder| builder.spin(Duration::ZERO))
+    }
+
+    /// A scheduler of its own with other settings.
+    pub(crate) fn with(workers: usize, set: impl FnOnce(Builder) -> Builder) -> Result<Ours, String> {
+        Ours::keep(set(Scheduler::builder().workers(workers)).build()).map(Ours)
+    }
+
+    /// The scheduler itself.
+    pub(crate) fn scheduler(&self) -> &'static Scheduler {
+        self.0
     }
 
     fn keep(built: Result<Scheduler, scheduler::BuildError>) -> Result<&'static Scheduler, String> {

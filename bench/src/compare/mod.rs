@@ -238,7 +238,7 @@ pub(crate) fn main(options: &args::Compare) -> Result<ExitCode, String> {
     };
     let players: Vec<Player> = kinds.iter().map(build).collect();
     let mut host = host::describe(&cpus, workers);
-    let quiet = wait_for_quiet(&cpus, options, &bar);
+    let quiet = wait_for_quiet(&cpus, options.force_rates, options.no_wait, &bar);
     let calibration = Calibration::take();
     let (rates, samples, tiny) = (quiet.rates, usize::from(options.samples), options.tiny);
     let mut session = Session { players, calibration, rates, samples, tiny, bar: bar.clone() };
@@ -274,9 +274,10 @@ pub(crate) fn main(options: &args::Compare) -> Result<ExitCode, String> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn wait_for_quiet(cpus: &Cpus, options: &args::Compare, bar: &ProgressBar) -> Quiet {
+/// Decides whether rates are taken, and shows the wait for a quiet machine.
+pub(crate) fn wait_for_quiet(cpus: &Cpus, force_rates: bool, no_wait: bool, bar: &ProgressBar) -> Quiet {
     let mut told = false;
-    Quiet::decide(cpus, options.force_rates, !options.no_wait, |load, limit, waited| {
+    Quiet::decide(cpus, force_rates, !no_wait, |load, limit, waited| {
         let text = format!("waiting for a quiet machine: load {load:.2}, limit {limit:.2}, up to 180 s");
         if !told && bar.is_hidden() {
             eprintln!("{text}");

@@ -4,7 +4,7 @@ use crate::arms::Trouble;
 use crate::gate::Gate;
 use crate::host::{Quiet, Rates};
 use crate::scenario::{Scenario, Shape};
-use crate::stats::{Spread, grouped};
+use crate::stats::{Spread, direction, grouped};
 use serde_json::Value;
 
 fn text(value: &Value) -> String {
@@ -65,11 +65,6 @@ fn count(n: Option<f64>) -> String {
         Some(n) if n < 0.001 => format!("{n:.6}"),
         Some(n) => format!("{n:.4}"),
     }
-}
-
-/// `2.1x faster`, `1.3x slower`.
-fn direction(ratio: f64, better: &str, worse: &str) -> String {
-    if ratio >= 1.0 { format!("{ratio:.1}x {better}") } else { format!("{:.1}x {worse}", 1.0 / ratio) }
 }
 
 fn against(ours: Option<&Row>, row: &Row) -> String {

@@ -188,7 +188,7 @@ mod tests {
     fn row(scenario: &str, arm: &'static str, wall_us: u64, cpu_ns_per_task: u64) -> Row {
         let scenario = scenario::ALL.iter().find(|s| s.name == scenario).unwrap();
         let tasks = scenario.tasks(false);
-        let usage = Usage { cpu_ns: cpu_ns_per_task * tasks, switches: 0 };
+        let usage = Usage { cpu_ns: cpu_ns_per_task * tasks, switches: 0, ..Usage::default() };
         let sample = Sample { wall: Duration::from_micros(wall_us), usage, ..Sample::default() };
         let (samples, rates) = (vec![sample; 3], Rates::Measured);
         Row { scenario, arm, tasks, samples, allocations: None, latencies: vec![], trouble: None, rates }

@@ -4,8 +4,9 @@
 //! are also the proof that every task ran.
 use crate::alloc::Counted;
 use crate::args::CountChild;
-use crate::arms::{Arm, AsyncExecutor, Channel, Chili, Ours, Rayon, Tokio};
+use crate::arms::{Arm, AsyncExecutor, Broadcast, Channel, Chili, Ours, Rayon, Signal, Tokio};
 use crate::os::{futex_wait, futex_wake, usage};
+use scheduler::Barrier;
 use serde_json::{Value, json};
 use std::process::ExitCode;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
@@ -291,6 +292,9 @@ pub(crate) fn main(options: &CountChild) -> Result<ExitCode, String> {
         "channel" => on(Channel::new(w), options),
         "async-executor" => on(AsyncExecutor::new(w), options),
         "chili" => on(Chili::new(w), options),
+        "cond-broadcast" => on(Broadcast::new(w), options),
+        "cond-signal" => on(Signal::new(w), options),
+        "scheduler-fence" => on(Ours::with(w, |b| b.spin(Duration::ZERO).barrier(Barrier::Fence)), options),
         other => Err(format!("no arm {other:?} in this process")),
     }?;
     println!("{seen}");

@@ -1,0 +1,51 @@
+//! System calls of a whole process per task, from outside: `strace -fc` around the same workload at two sizes, the
+//! difference divided. For pools that do not count their own, and as a check of ours. Tracing slows every call, so
+//! it is a run of its own and nothing is timed in it.
+use crate::paths;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// Calls per task of the arm that `counts` knows as `arm`; `Err` says why there is no number.
+pub(super) fn per_task(arm: &str, workers: usize, tasks: u64) -> Result<f64, String> {
+    let strace = paths::program(&["strace"]).ok_or("no `strace` in PATH (Debian: `apt-get install strace`)")?;
+    let small = tasks / 4;
+    let (few, many) = (calls(&strace, arm, workers, small)?, calls(&strace, arm, workers, tasks)?);
+    Ok((many as f64 - few as f64) / (tasks - small) as f64)
+}
+
+fn calls(strace: &Path, arm: &str, workers: usize, tasks: u64) -> Result<u64, String> {
+    let exe = std::env::current_exe().map_err(|e| e.to_string())?;
+    let summary = std::env::temp_dir().join(format!("bench-strace-{}.txt", std::process::id()));
+    let mut command = Command::new(strace);
+    command.args(["-f", "-c", "-U", "calls,name", "-o"]).arg(&summary).arg(exe);
+    command.args(["count-child", "--path", "wakeup", "--arm", arm, "--depth", "0"]);
+    command.args(["--workers", &workers.to_string(), "--tasks", &tasks.to_string()]);
+    let out = command.stdin(Stdio::null()).output().map_err(|e| format!("strace: {e}"))?;
+    let text = std::fs::read_to_string(&summary);
+    // Left behind it would only take up room.
+    let _ = std::fs::remove_file(&summary);
+    if !out.status.success() {
+        let said = String::from_utf8_lossy(&out.stderr);
+        return Err(format!("strace ended with {}: {}", out.status, said.lines().next().unwrap_or_default()));
+    }
+    total(&text.map_err(|e| format!("{}: {e}", summary.display()))?).ok_or_else(|| "no total in its summary".into())
+}
+
+/// The number in the line of the total.
+fn total(summary: &str) -> Option<u64> {
+    let line = summary.lines().find(|l| l.trim_end().ends_with(" total"))?;
+    line.split_whitespace().next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_total_is_found() {
+        let summary = "    calls syscall\n--------- ----------------\n       34 futex\n        1 total_recall\n\
+                       --------- ----------------\n       35 total\n";
+        assert_eq!(total(summary), Some(35));
+        assert_eq!(total("strace: attach failed\n"), None);
+    }
+}

@@ -1,0 +1,133 @@
+//! The workloads beside the comparison, as a user runs them, in sizes that take no time. Counts, exit codes and the
+//! form of the reports are checked, times never: the machine may be busy.
+#![cfg(not(loom))]
+use serde_json::Value;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+fn bench(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_bench")).args(args).output().expect("the program starts")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn file(name: &str) -> PathBuf {
+    std::env::temp_dir().join(format!("bench-workloads-{}-{name}.json", std::process::id()))
+}
+
+/// The report of a run in tiny sizes, which must succeed.
+fn report(kind: &str, args: &[&str]) -> Value {
+    let file = file(kind);
+    let out = bench(&[&[kind, "--tiny", "--no-wait", "--out", &file.to_string_lossy()], args].concat());
+    assert!(out.status.success(), "{}{}", text(&out.stdout), text(&out.stderr));
+    let json: Value = serde_json::from_str(&std::fs::read_to_string(&file).expect("a report")).expect("JSON");
+    std::fs::remove_file(&file).expect("it was there");
+    assert_eq!(json["kind"], kind);
+    assert_eq!(json["tiny"], true);
+    for part in ["host", "gate", "quiet"] {
+        assert!(json[part].is_object(), "{part}");
+    }
+    json
+}
+
+fn rows(json: &Value) -> &Vec<Value> {
+    json["results"].as_array().expect("results")
+}
+
+fn row<'a>(json: &'a Value, arm: &str) -> &'a Value {
+    rows(json).iter().find(|r| r["arm"] == arm).unwrap_or_else(|| panic!("no {arm}"))
+}
+
+#[test]
+fn wakeup_counts_calls_of_every_arm() {
+    let json = report("wakeup", &["--samples", "2", "--force-rates", "--no-trace"]);
+    assert_eq!(rows(&json).len(), 2 * 11);
+    for row in rows(&json) {
+        let arm = row["arm"].as_str().unwrap();
+        if ["go", "tbb"].contains(&arm) {
+            assert!(row["status"].as_str().unwrap().starts_with("absent: "), "{row}");
+            continue;
+        }
+        assert_eq!(row["status"], "ok", "{row}");
+        assert_eq!((&row["samples"], &row["executed"]), (&2.into(), &100.into()), "{row}");
+        for metric in ["wall_ns", "user_ns", "system_ns", "cpu_ns", "switches"] {
+            let at = |p: &str| row[metric][p].as_f64().unwrap_or_else(|| panic!("{metric} {p}: {row}"));
+            assert!(at("p0") <= at("p50") && at("p50") <= at("p99") && at("p99") <= at("p100"), "{row}");
+        }
+        // The semaphore alone takes a post per task, and hardly ever less than a wait.
+        assert_eq!(row["syscalls"].is_object(), arm.starts_with("scheduler"), "{row}");
+        if arm.starts_with("scheduler") {
+            assert!(row["syscalls"]["p0"].as_f64().unwrap() >= 1.0, "{row}");
+            assert!(row["pool"]["wakes"].as_f64().unwrap() <= 1.1, "one wake per submit at most: {row}");
+        }
+    }
+    let checks = json["checks"].as_array().expect("checks");
+    assert_eq!(checks.len(), 2 * (2 * 4 + 2));
+    assert!(checks.iter().all(|c| c["met"].is_boolean()), "{checks:?}");
+}
+
+#[test]
+fn times_of_a_busy_machine_are_not_reported() {
+    // Below a load of 0.8 they are, so only one of the two can be asserted.
+    let json = report("wakeup", &["--samples", "1", "--workers", "2", "--arms", "channel", "--no-trace"]);
+    let measured = json["quiet"]["rates"] == "measured";
+    let row = row(&json, "channel");
+    assert_eq!(row["wall_ns"].is_object(), measured, "{row}");
+    assert_eq!(row["why"]["wall_ns"].is_string(), !measured, "{row}");
+    assert!(row["switches"].is_object(), "counts are always taken: {row}");
+}
+
+#[test]
+fn items_are_counted_once() {
+    let json = report("items", &["--samples", "2", "--force-rates"]);
+    assert_eq!(rows(&json).len(), 3);
+    for row in rows(&json) {
+        assert_eq!(row["status"], "ok", "{row}");
+        assert_eq!((&row["counter"], &row["statistic"]["count"]), (&5_000.into(), &5_000.into()), "{row}");
+        let at = |p: &str| row["statistic"][p].as_u64().unwrap();
+        assert!(at("min") <= at("p50") && at("p50") <= at("p9999") && at("p9999") <= at("max"), "{row}");
+        assert!(row["allocs_per_item"].as_f64().unwrap() < 0.1, "no allocation per item: {row}");
+    }
+    assert_eq!(row(&json, "inline")["wakes_per_item"], 0.0);
+}
+
+#[test]
+fn bad_input_is_answered_with_two() {
+    for (args, said) in [
+        (&["wakeup", "--arms", "rust"][..], "known: scheduler, scheduler-spin0"),
+        (&["wakeup", "--samples", "0"], "1..=1000"),
+        (&["wakeup", "--workers", "0"], "1..=512"),
+        (&["items", "--arms", "outline"], "known: inline, pool-1, pool-1-batch"),
+        (&["items", "--samples", "0"], "1..=1000"),
+        (&["items", "--items", "0"], "1..=16000000"),
+        (&["items", "--tiny", "--no-wait", "--samples", "1", "--out", "/proc/nowhere/x.json"], "/proc/nowhere"),
+    ] {
+        let out = bench(args);
+        assert_eq!(out.status.code(), Some(2), "{args:?}: {}{}", text(&out.stdout), text(&out.stderr));
+        assert!(text(&out.stderr).contains(said), "{args:?}: {}", text(&out.stderr));
+    }
+}
+
+/// A clock that moves in steps of 300 us, preloaded.
+#[test]
+fn a_clock_that_cannot_resolve_the_bodies_is_refused() {
+    let library = file("clock").with_extension("so");
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/peers/clock/clock.c");
+    let built = Command::new("cc").args(["-O2", "-shared", "-fPIC", "-o"]).arg(&library).arg(source).status();
+    if !built.is_ok_and(|status| status.success()) {
+        eprintln!("no C compiler: not tried");
+        return;
+    }
+    let file = file("coarse");
+    let out = Command::new(env!("CARGO_BIN_EXE_bench"))
+        .args(["items", "--tiny", "--no-wait", "--out", &file.to_string_lossy()])
+        .env("LD_PRELOAD", &library)
+        .output()
+        .expect("the program starts");
+    std::fs::remove_file(&library).expect("it was built");
+    assert_eq!(out.status.code(), Some(2), "{}{}", text(&out.stdout), text(&out.stderr));
+    assert!(text(&out.stderr).contains("cannot resolve the calibration loop"), "{}", text(&out.stderr));
+    assert!(!file.exists(), "a report was written");
+}

@@ -2,7 +2,7 @@
 use crate::calib::Calibration;
 use crate::gate::Gate;
 use crate::host::{self, Cpus, Quiet, Rates};
-use crate::{compare, paths};
+use crate::{compare, output, paths};
 use clap::Args;
 use indicatif::ProgressBar;
 use serde_json::{Value, json};
@@ -43,6 +43,7 @@ impl Session {
     /// then: building is work, and the load is looked at here.
     pub(crate) fn begin(kind: &'static str, common: &Common, workers: usize) -> Result<Session, String> {
         let out = common.out.clone().unwrap_or_else(|| paths::target().join(format!("bench/{kind}.json")));
+        output::check(&out)?;
         let bar = compare::bar(0);
         let cpus = Cpus::read();
         let host = host::describe(&cpus, workers);
@@ -64,11 +65,15 @@ impl Session {
     }
 
     fn head(&self) {
-        let (host, quiet) = (&self.host, &self.quiet);
-        let dirty = if host["dirty"] == true { " (dirty)" } else { "" };
-        println!("commit {}{dirty}, {}, {} build", host["commit"], host["rustc"], host["profile"]);
-        println!("{}, kernel {}, CPUs {}, quota {}", host["cpu"], host["kernel"], host["affinity"], host["quota"]);
-        println!("load {}, peers {}", host["load_before"], host["peers"]);
+        let quiet = &self.quiet;
+        let host = |name: &str| {
+            let value = &self.host[name];
+            value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+        };
+        let dirty = if self.host["dirty"] == true { " (dirty)" } else { "" };
+        println!("commit {}{dirty}, {}, {} build", host("commit"), host("rustc"), host("profile"));
+        println!("{}, kernel {}, CPUs {}, quota {}", host("cpu"), host("kernel"), host("affinity"), host("quota"));
+        println!("load {}, peers {}", host("load_before"), host("peers"));
         println!("{}", self.gate.line());
         if self.tiny {
             println!("TINY sizes: a test of this program, not a measurement");
@@ -107,7 +112,7 @@ impl Session {
         if let (Value::Object(whole), Value::Object(body)) = (&mut whole, body) {
             whole.extend(body);
         }
-        crate::write_json(&self.out, &whole)?;
+        output::json(&self.out, &whole)?;
         println!("written: {}", self.out.display());
         Ok(())
     }

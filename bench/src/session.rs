@@ -186,7 +186,7 @@ mod tests {
         let check = Check::at_most("x", None, 1.0).because(Some("no strace"));
         assert_eq!(check.met(), None);
         assert!(check.line().contains("not judged") && check.line().contains("no strace"), "{}", check.line());
-        assert!(!verdicts(&[check.clone()]).2);
+        assert!(!verdicts(std::slice::from_ref(&check)).2);
         assert!(verdicts(&[check, Check::at_most("y", Some(2.0), 1.0)]).2);
         assert_eq!(Check::at_most("x", Some(0.5), 1.0).because(Some("unused")).json()["why"], Value::Null);
     }

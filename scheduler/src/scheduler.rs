@@ -87,6 +87,18 @@ impl Scheduler {
         &self.handle.shared.topology
     }
 
+    /// What each worker has taken since it was built or the record was cleared. Exact while nothing runs.
+    #[cfg(feature = "measure")]
+    pub fn record(&self) -> Vec<crate::worker::Recorded> {
+        self.handle.shared.workers.iter().map(|worker| worker.record.read()).collect()
+    }
+
+    /// Begins the record anew. Call it while nothing runs: what is taken meanwhile may be half recorded.
+    #[cfg(feature = "measure")]
+    pub fn clear_record(&self) {
+        self.handle.shared.workers.iter().for_each(|worker| worker.record.clear());
+    }
+
     /// Blocks until every worker is idle and no task is queued, at most for `limit`; true if that moment was seen. On a
     /// worker of this scheduler it can never come, and the answer is false at once.
     pub fn wait_idle(&self, limit: Duration) -> bool {

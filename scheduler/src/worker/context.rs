@@ -341,6 +341,10 @@ impl Context {
         if !state.hungry() && !state.look() {
             return;
         }
+        #[cfg(feature = "measure")]
+        if self.shared.tuning.no_steal {
+            return;
+        }
         let (tasks, forks) = (self.ring().private_len(), self.me().forks.private_len());
         let mut public = self.me().public_len();
         if tasks + forks != 0 && (state.hungry() || public == 0 && tasks + forks > 1) {
@@ -371,6 +375,10 @@ impl Context {
 /// The other workers, nearest first: same cache, same node, then by distance; each ring rotated by the worker's own
 /// index so that not everybody starts with the same victim.
 fn victims(shared: &Shared, index: usize) -> Box<[u32]> {
+    #[cfg(feature = "measure")]
+    if shared.tuning.no_steal {
+        return Box::default();
+    }
     let me = &shared.workers[index];
     let ring = |other: &Remote| {
         let near = (other.seat.llc != me.seat.llc, other.node != me.node);

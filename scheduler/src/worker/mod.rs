@@ -3,6 +3,8 @@
 mod context;
 mod find;
 mod help;
+#[cfg(feature = "measure")]
+mod record;
 mod remote;
 mod rests;
 mod run;
@@ -11,6 +13,8 @@ mod shared;
 
 pub use context::{Context, current};
 pub use help::{Wait, block};
+#[cfg(feature = "measure")]
+pub use record::{Record, Recorded};
 pub use remote::{Counters, Remote};
 pub use rests::Rests;
 pub use run::{drop_quietly, without_unwinding};

@@ -49,6 +49,11 @@ impl Count {
     pub fn add(&self, n: u64) {
         self.0.store(self.0.load(Relaxed).wrapping_add(n), Relaxed);
     }
+    /// Back to zero, while the owner adds nothing. Relaxed: as above.
+    #[cfg(feature = "measure")]
+    pub fn clear(&self) {
+        self.0.store(0, Relaxed);
+    }
     /// The value now, or a little earlier.
     #[inline(always)]
     pub fn get(&self) -> u64 {
@@ -78,6 +83,9 @@ pub struct Remote {
     pub seat: numa::Seat,
     /// Set by the worker when binding failed.
     pub unbound: AtomicU32,
+    /// What it has taken, and when.
+    #[cfg(feature = "measure")]
+    pub record: super::record::Record,
 }
 
 impl Remote {
@@ -94,6 +102,8 @@ impl Remote {
             node: seat.node,
             seat,
             unbound: AtomicU32::new(0),
+            #[cfg(feature = "measure")]
+            record: super::record::Record::new(),
         }
     }
 

@@ -28,6 +28,8 @@ impl Context {
     #[inline(always)]
     fn run(me: &Remote, cells: &Cells, task: *mut Header, verb: Verb) {
         me.counters.0.tasks.add(1);
+        #[cfg(feature = "measure")]
+        me.record.took(me.ring.public_len() + me.ring.private_hint());
         // SAFETY: a task comes out of a queue exactly once, so it is ours; the header is valid until it is called.
         let run = unsafe { (*task).run };
         // SAFETY: as above; the cells are this thread's.

@@ -40,6 +40,9 @@ pub struct Tuning {
     pub task_ns: Option<u64>,
     /// Nobody becomes fast and nobody stands by: no sleep has a limit, so a lost wake-up shows as a hang.
     pub no_standby: bool,
+    /// Nobody steals, and nobody wakes another worker for what only a theft could give it.
+    #[cfg(feature = "measure")]
+    pub no_steal: bool,
 }
 
 /// Everything of a scheduler that outlives its handles.

@@ -31,7 +31,7 @@ impl World {
         self.queue.store(1, Release);
         light();
         let word = &self.words[0];
-        word.load().attention() && word.settle().look() && word.choose(false).is_some()
+        word.load().attention() && word.settle().look() && word.choose(false, &[]).is_some()
     }
 
     /// As a worker does it. True: it sleeps.

@@ -162,10 +162,50 @@ fn the_other_shards_searcher() {
         light();
         let word = &world.shared.words[0];
         if word.load().attention() && word.settle().look() {
-            world.shared.notify(0);
+            world.shared.notify(0, 1);
         }
         let seen = searcher.join().unwrap();
         assert!(seen || world.shared.words[1].load().idle() == 0, "a task that nobody looks at");
+        world.abandon();
+    });
+}
+
+/// One task for a node whose worker does not come, and a sleeper of another node: nobody stands by, so it is woken
+/// although the backlog is small.
+#[test]
+fn the_other_node() {
+    model("idle::the_other_node", Some(3), 50, || {
+        let world = World::in_nodes(1, 1, Membarrier, ENDLESS);
+        let mut submitter = world.submitter();
+        let worker = world.helper(1);
+        submitter.submit(world.tally.task(0)).unwrap();
+        world.tally.await_done(1);
+        world.join([worker]);
+    });
+}
+
+/// Another node's standby gives the role up and ends its search while the submitter relies on it.
+#[test]
+fn the_other_nodes_standby() {
+    model("idle::the_other_nodes_standby", Some(3), 5, || {
+        let world = World::in_nodes(2, 0, Membarrier, ENDLESS);
+        let queue = Arc::new(AtomicU32::new(0));
+        world.shared.words[1].announce(1, Role::default(), false);
+        assert!(world.shared.words[1].announce(0, Role::default(), true), "the standby");
+        let (shared, behind) = (world.shared.clone(), queue.clone());
+        let standby = thread::spawn(move || {
+            assert!(shared.words[1].retract(0, true));
+            shared.words[1].end_search();
+            behind.load(Relaxed) != 0
+        });
+        queue.store(1, Release);
+        light();
+        let word = &world.shared.words[0];
+        if word.load().attention() && word.settle().look() {
+            world.shared.notify(0, 1);
+        }
+        let seen = standby.join().unwrap();
+        assert!(seen || world.shared.words[1].load().idle() != 2, "a task that nobody looks at");
         world.abandon();
     });
 }
@@ -184,5 +224,9 @@ fn teeth() {
         ("stray_tokens", "light"),
         ("the_other_shards_searcher", "I3"),
         ("the_other_shards_searcher", "I4"),
+        ("the_other_node", "light"),
+        ("the_other_node", "remote-trusted"),
+        ("the_other_nodes_standby", "I3"),
+        ("the_other_nodes_standby", "I4"),
     ]);
 }

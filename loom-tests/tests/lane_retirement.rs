@@ -6,7 +6,7 @@
 use loom::thread;
 use loom_tests::model;
 use scheduler::internals::idle::IdleWord;
-use scheduler::internals::lanes::{Entry, LaneTable};
+use scheduler::internals::lanes::{Aim, Entry, LaneTable};
 use scheduler::internals::sync::{Arc, Registration};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
@@ -32,7 +32,7 @@ impl World {
     }
 
     fn acquire(&self) -> Own {
-        Own(self.table.acquire(&raw const self.word, 0))
+        Own(self.table.acquire(&raw const self.word, 0, Aim::Thread))
     }
 
     fn release(&self, own: Own) {

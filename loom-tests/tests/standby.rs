@@ -46,7 +46,7 @@ fn hand_over() {
         // Worker 0 is the standby already and wakes up as chosen; the task it then finds hides another and is long.
         let word = &world.shared.words[0];
         assert!(word.announce(0, Default::default(), true));
-        assert_eq!(word.choose(false), Some(0));
+        assert_eq!(word.choose(false, &[]), Some(0));
         let sleeper = world.helper(1);
         let chosen = world.on_worker(0, move |context| {
             context.shared.words[0].leave_standby();

@@ -24,6 +24,8 @@ pub mod mode;
 pub mod park;
 #[doc(hidden)]
 pub mod phase;
+#[doc(hidden)]
+pub mod policy;
 mod pool;
 #[doc(hidden)]
 pub mod queue;
@@ -44,9 +46,10 @@ pub use error::{BatchError, BuildError, JoinError, SubmitError};
 pub use fork_join::join;
 pub use handle::Handle;
 pub use join_handle::{Help, JoinHandle};
-pub use metrics::{Metrics, WorkerMetrics};
+pub use metrics::{ByDistance, Homes, Metrics, WorkerMetrics};
 pub use mode::BarrierMode;
 pub use numa::{Pin, Placement, Topology};
+pub use policy::Place;
 pub use scheduler::{Scheduler, ShutdownMode, ShutdownReport};
 pub use scope::Scope;
 pub use submit::Submitter;
@@ -62,6 +65,7 @@ pub mod internals {
     pub use crate::mode;
     pub use crate::park;
     pub use crate::phase;
+    pub use crate::policy;
     pub use crate::queue;
     pub use crate::sync;
     pub use crate::task;

@@ -2,7 +2,42 @@
 
 use crate::mode::BarrierMode;
 use crate::sync::{Acquire, Relaxed};
-use crate::worker::Shared;
+use crate::worker::{Count, Shared};
+
+/// Something counted by how far it came or went.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ByDistance {
+    /// Within a shared cache of one node; of tasks, those that were run where they were queued: by the worker that had
+    /// queued them, or from a lane of its node.
+    pub home: u64,
+    /// Within one node otherwise.
+    pub node: u64,
+    /// Between nodes.
+    pub remote: u64,
+}
+
+impl ByDistance {
+    /// The sum.
+    pub fn total(&self) -> u64 {
+        self.home + self.node + self.remote
+    }
+
+    fn plus(self, other: ByDistance) -> ByDistance {
+        let (home, node) = (self.home + other.home, self.node + other.node);
+        ByDistance { home, node, remote: self.remote + other.remote }
+    }
+}
+
+/// Whether distances are those of the host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Homes {
+    /// The topology is that of the host, and workers are bound there.
+    Real,
+    /// The topology was given: homes are names, and what is counted says what the policy does, not what the host does.
+    Virtual,
+}
 
 /// What a scheduler has done since it was built, and holds now. Counters of different workers are read one after the
 /// other, so sums may be off by what happens meanwhile; in a quiet scheduler they are exact.
@@ -23,10 +58,21 @@ pub struct Metrics {
     pub steals: u64,
     /// Tasks and forks they brought.
     pub stolen: u64,
+    /// Steals by distance between thief and victim; their sum is `steals`.
+    pub steals_by: ByDistance,
+    /// Tasks run, by how far they came: `home` were queued on the worker or in a lane of its node, `node` were taken
+    /// from another worker of the node, `remote` from a worker or a lane of another node, or from a lane that aimed at
+    /// another worker. A task that is taken twice counts twice outside of `home`.
+    pub tasks_by: ByDistance,
+    /// What the distances mean.
+    pub homes: Homes,
     /// Times a worker published on behalf of a stuck one.
     pub rescues: u64,
     /// Workers woken by a system call.
     pub wakes: u64,
+    /// Workers chosen to wake up, by distance from where the work was: whoever had not fallen asleep yet was told
+    /// without a system call. Without the wakes that end the scheduler.
+    pub wakes_by: ByDistance,
     /// Times a worker went to sleep.
     pub parks: u64,
     /// Calls of `membarrier(2)`.
@@ -63,8 +109,14 @@ pub struct WorkerMetrics {
     pub panics: u64,
     /// Successful steals.
     pub steals: u64,
-    /// Tasks and forks they brought.
+    /// Those steals by distance.
+    pub steals_by: ByDistance,
+    /// Tasks run by how far they came: see [`Metrics::tasks_by`].
+    pub tasks_by: ByDistance,
+    /// Tasks and forks that steals brought.
     pub stolen: u64,
+    /// Batches claimed from lanes of other nodes, or from lanes that aim at another worker.
+    pub far_claims: u64,
     /// Times it published on behalf of a stuck worker.
     pub rescues: u64,
     /// Times it went to sleep, short sleeps of the standby included.
@@ -83,6 +135,11 @@ impl Metrics {
     pub(crate) fn of(shared: &Shared) -> Self {
         let workers: Vec<_> = (0..shared.workers.len()).map(|index| WorkerMetrics::of(shared, index)).collect();
         let sum = |field: fn(&WorkerMetrics) -> u64| workers.iter().map(field).sum::<u64>();
+        let by = |field: fn(&WorkerMetrics) -> ByDistance| {
+            workers.iter().map(field).fold(ByDistance::default(), ByDistance::plus)
+        };
+        let [home, node, remote] = [0, 1, 2].map(|ring: usize| shared.choices[ring].load(Relaxed));
+        let wakes_by = ByDistance { home, node, remote };
         let scanner = shared.lanes.scanner();
         let dropped = shared.dropped.load(Relaxed);
         Metrics {
@@ -92,8 +149,12 @@ impl Metrics {
             dropped,
             steals: sum(|w| w.steals),
             stolen: sum(|w| w.stolen),
+            steals_by: by(|w| w.steals_by),
+            tasks_by: by(|w| w.tasks_by),
+            homes: if shared.topology.is_live() { Homes::Real } else { Homes::Virtual },
             rescues: sum(|w| w.rescues),
             wakes: shared.wakes.load(Relaxed),
+            wakes_by,
             parks: sum(|w| w.parks),
             membarriers: shared.mode.heavies(),
             lanes: shared.lanes.count(),
@@ -111,15 +172,23 @@ impl WorkerMetrics {
     fn of(shared: &Shared, index: usize) -> Self {
         let worker = &shared.workers[index];
         let counters = &worker.counters.0;
+        let by = |counts: &[Count; 3]| counts.each_ref().map(Count::get);
+        let ([cache, other, remote], [near, further, far]) = (by(&counters.steals), by(&counters.stolen));
+        let steals_by = ByDistance { home: cache, node: other, remote };
+        let (tasks, far_claimed) = (counters.tasks.get(), counters.far_claimed.get());
+        let (node, remote) = (near + further, far + far_claimed);
         WorkerMetrics {
             index,
             node: worker.node,
             cpu: worker.seat.cpu.map(|cpu| cpu.get()),
             bound: worker.unbound.load(Relaxed) == 0,
-            tasks: counters.tasks.get(),
+            tasks,
             panics: counters.panics.get(),
-            steals: counters.steals.get(),
-            stolen: counters.stolen.get(),
+            steals: steals_by.total(),
+            steals_by,
+            tasks_by: ByDistance { home: tasks.saturating_sub(node + remote), node, remote },
+            stolen: near + further + far,
+            far_claims: counters.far_claims.get(),
             rescues: counters.rescues.get(),
             parks: counters.parks.get(),
             naps: counters.naps.get(),

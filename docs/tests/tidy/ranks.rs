@@ -6,6 +6,7 @@ use crate::tree::{Tree, assert_found, finding};
 /// Modules from the bottom up; those of one row do not know each other.
 const RANKS: &[&[&str]] = &[
     &["sys", "config"],
+    &["policy"],
     &["sync", "error"],
     &["credit", "idle", "park", "phase"],
     &["mode", "latch", "queue", "task"],

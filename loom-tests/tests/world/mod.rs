@@ -20,11 +20,11 @@ use std::sync::atomic::{AtomicU32 as Count, Ordering::Relaxed};
 use std::time::Duration;
 
 /// No sleep has a limit: a lost wake-up is a deadlock.
-pub(crate) const ENDLESS: Tuning = Tuning { task_ns: None, no_standby: true };
+pub(crate) const ENDLESS: Tuning = Tuning { cpu: None, task_ns: None, no_standby: true };
 /// Every task is long: nobody becomes fast, but there is a standby.
-pub(crate) const SLOW: Tuning = Tuning { task_ns: Some(10_000), no_standby: false };
+pub(crate) const SLOW: Tuning = Tuning { cpu: None, task_ns: Some(10_000), no_standby: false };
 /// Every task is short.
-pub(crate) const FAST: Tuning = Tuning { task_ns: Some(0), no_standby: false };
+pub(crate) const FAST: Tuning = Tuning { cpu: None, task_ns: Some(0), no_standby: false };
 
 /// The scheduler, and what its tasks report to.
 pub(crate) struct World {
@@ -115,12 +115,21 @@ impl Tally {
 
 fn host(workers: usize) -> (Topology, Vec<Seat>) {
     static HOST: OnceLock<Vec<(Topology, Vec<Seat>)>> = OnceLock::new();
-    let made = |workers| {
-        let topology = Topology::uniform(workers);
-        let seats = plan(&topology, &Placement::default(), Pin::default(), workers).expect("seats");
-        (topology, seats)
-    };
+    let made = |workers| seated(Topology::uniform(workers), workers);
     HOST.get_or_init(|| (1..=4).map(made).collect())[workers - 1].clone()
+}
+
+/// Two nodes.
+fn two_nodes(workers: usize) -> (Topology, Vec<Seat>) {
+    static HOST: OnceLock<Vec<(Topology, Vec<Seat>)>> = OnceLock::new();
+    let made = |workers: usize| seated(Topology::from_spec(&format!("2*node cores={workers}")).unwrap(), 2 * workers);
+    HOST.get_or_init(|| (1..=2).map(made).collect())[workers - 1].clone()
+}
+
+/// Node by node.
+fn seated(topology: Topology, workers: usize) -> (Topology, Vec<Seat>) {
+    let seats = plan(&topology, &Placement::Pack, Pin::default(), workers).expect("seats");
+    (topology, seats)
 }
 
 fn leak<T>(value: T) -> &'static T {
@@ -141,8 +150,23 @@ impl World {
 
     /// `shards` shards of `workers` workers each.
     pub(crate) fn in_shards(shards: usize, workers: usize, tasks: usize, mode: BarrierMode, tuning: Tuning) -> World {
+        Self::on(host(shards * workers), shards, workers, tasks, mode, tuning)
+    }
+
+    /// Two nodes of one shard of `workers` workers each.
+    pub(crate) fn in_nodes(workers: usize, tasks: usize, mode: BarrierMode, tuning: Tuning) -> World {
+        Self::on(two_nodes(workers), 2, workers, tasks, mode, tuning)
+    }
+
+    fn on(
+        (topology, seats): (Topology, Vec<Seat>),
+        shards: usize,
+        workers: usize,
+        tasks: usize,
+        mode: BarrierMode,
+        tuning: Tuning,
+    ) -> World {
         lights_out(mode == BarrierMode::Fence);
-        let (topology, seats) = host(shards * workers);
         let remote = |seat: Seat| Remote::new(seat.index / workers, seat.index % workers, seat);
         let shared = Shared::new(
             1,

@@ -1,13 +1,12 @@
 #![doc = include_str!("README.md")]
 #![expect(unsafe_code, reason = "promises that a wiped word is a valid one")]
 
+use crate::config::{RECENCY, SHARD_WORKERS};
+use crate::policy::{Look, Recent, choose_idle};
 use crate::sync::{Acquire, AtomicU64, Line, Relaxed, Release, Wiped, full_fence, ord, planted};
 use std::fmt;
 
-/// Workers one shard can hold; the grouping policy asks for fewer.
-pub const SHARD_MAX: usize = 24;
-
-const IDLE: u64 = (1 << SHARD_MAX) - 1;
+const IDLE: u64 = (1 << SHARD_WORKERS) - 1;
 const STANDBY: u64 = 1 << 24;
 const SIBLINGS: u64 = 1 << 25;
 const SEARCHER: u64 = 1 << 26;
@@ -62,6 +61,10 @@ impl State {
     pub fn standby(self) -> bool {
         self.0 & STANDBY != 0
     }
+    /// What the policy of wakes wants to know.
+    pub fn for_wake(self) -> Look {
+        Look { searching: self.searching() != 0, fast: self.fast() != 0, idle: self.idle() != 0 }
+    }
 
     /// Sets the bits that follow from the others.
     fn derive(self) -> State {
@@ -114,26 +117,33 @@ pub fn idle_words(shards: usize, fenced: bool) -> std::io::Result<Wiped<IdleWord
     unsafe { Wiped::new(words) }
 }
 
-/// The idle word of one shard.
-pub struct IdleWord(Line<AtomicU64>);
+/// The idle word of one shard, and beside it in which order its sleepers went to sleep. The order is a hint: written by
+/// whoever announces, with plain stores, so that a lost update is an order that was true a moment ago.
+pub struct IdleWord(Line<Words>);
+
+struct Words {
+    state: AtomicU64,
+    recent: AtomicU64,
+}
 
 impl IdleWord {
     /// A shard in which everybody is busy. `siblings`: there are other shards. `fenced`: start in the fence mode.
     pub fn new(siblings: bool, fenced: bool) -> Self {
         let bits = if siblings { SIBLINGS } else { 0 } | if fenced { FENCED } else { 0 };
-        IdleWord(Line(AtomicU64::new(State(bits).derive().0)))
+        let (state, recent) = (State(bits).derive().0, Recent::START.bits());
+        IdleWord(Line(Words { state: AtomicU64::new(state), recent: AtomicU64::new(recent) }))
     }
 
     /// Any thread. Relaxed: the barrier that precedes every decisive read orders it.
     #[inline(always)]
     pub fn load(&self) -> State {
-        State(self.0.0.load(Relaxed))
+        State(self.0.0.state.load(Relaxed))
     }
 
     /// Any thread. For whoever concludes something from what the workers did before they went idle.
     pub fn load_acquire(&self) -> State {
         // I2: pairs with I1.
-        State(self.0.0.load(ord("I2", Acquire)))
+        State(self.0.0.state.load(ord("I2", Acquire)))
     }
 
     /// The look of the often side: behind a full fence where the mode asks for it or a searcher is relied on. The
@@ -150,11 +160,11 @@ impl IdleWord {
 
     /// Applies `step` in one atomic step and returns the state before it; `None` when `step` declines.
     fn update(&self, step: impl Fn(State) -> Option<u64>) -> Option<State> {
-        let mut old = self.0.0.load(Relaxed);
+        let mut old = self.0.0.state.load(Relaxed);
         loop {
             let new = State(step(State(old))?).derive();
             // I1: who concludes something from the new state (I2) sees what preceded it.
-            match self.0.0.compare_exchange(old, new.0, ord("I1", Release), Relaxed) {
+            match self.0.0.state.compare_exchange(old, new.0, ord("I1", Release), Relaxed) {
                 Ok(_) => return Some(State(old)),
                 Err(now) => old = now,
             }
@@ -200,6 +210,7 @@ impl IdleWord {
     /// Busy, searching or fast -> idle, in one step. The caller must pass the heavy side of the barrier and look at
     /// every source before it sleeps. True: it is the standby (nobody was, and there is somebody to watch).
     pub fn announce(&self, bit: usize, leave: Role, watch: bool) -> bool {
+        self.note(bit);
         let leaving = if leave.searching { SEARCHER } else { 0 } + if leave.fast { FAST } else { 0 };
         let becomes = |s: State| !s.standby() && (watch || State(s.0 - leaving).fast() != 0);
         let old = self.update(|s| Some((s.0 - leaving) | 1 << bit | if becomes(s) { STANDBY } else { 0 }));
@@ -219,14 +230,26 @@ impl IdleWord {
         self.update(|s| Some(s.0 & !left));
     }
 
+    /// The order in which the members went to sleep, as far as it is known. Relaxed, here and below: it is a hint.
+    fn recent(&self) -> Recent {
+        if RECENCY { Recent::from_bits(self.0.0.recent.load(Relaxed)) } else { Recent::START }
+    }
+
+    /// `bit` goes to sleep.
+    fn note(&self, bit: usize) {
+        if RECENCY {
+            self.0.0.recent.store(self.recent().now(bit).bits(), Relaxed);
+        }
+    }
+
     /// Idle -> searching for one worker, chosen by a waker, which must unpark it. `None`: nobody is idle, or somebody
-    /// searches already, or (unless `despite_fast`) somebody is fast. Prefers one that is not the standby's bit only by
-    /// position: the lowest bit is the most recently used by convention of the search order.
-    pub fn choose(&self, despite_fast: bool) -> Option<usize> {
+    /// searches already, or (unless `despite_fast`) somebody is fast. `cores`: see [`choose_idle`].
+    pub fn choose(&self, despite_fast: bool, cores: &[u32]) -> Option<usize> {
+        let recent = self.recent();
         let fits = |s: State| s.idle() != 0 && s.searching() == 0 && (despite_fast || s.fast() == 0);
-        let lowest = |s: State| 1u64 << s.idle().trailing_zeros();
-        let old = self.update(|s| fits(s).then(|| (s.0 & !lowest(s)) + SEARCHER))?;
-        Some(old.idle().trailing_zeros() as usize)
+        let chosen = |s: State| choose_idle(s.idle(), recent, cores).filter(|_| fits(s));
+        let old = self.update(|s| chosen(s).map(|bit| (s.0 & !(1 << bit)) + SEARCHER))?;
+        chosen(old)
     }
 
     /// Idle -> searching for worker `bit` whatever the others do; shutdown's broadcast. False: it is not idle.

@@ -10,23 +10,62 @@ use crate::sync::{
 use crate::task::raw::RawTask;
 use std::ptr::null_mut;
 
+/// Whom a lane's tasks are for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Aim {
+    /// Whoever is near the submitting thread; the lane moves house with it.
+    Thread,
+    /// The workers of the lane's node, wherever the submitter is.
+    Node,
+    /// One worker. The others wait a while before they help.
+    Worker(usize),
+}
+
 /// A lane with its bookkeeping.
 pub struct Entry {
     /// The queue itself.
     pub lane: Lane<RawTask, BLOCK>,
-    /// The idle word its submitter looks at: that of the shard nearest to the submitting thread.
-    pub word: *const IdleWord,
-    /// Index of that shard.
-    pub shard: usize,
+    /// Whom its tasks are for.
+    pub aim: Aim,
+    /// The idle word its submitter looks at: that of the shard nearest to the submitting thread, or to where it aims.
+    /// Written by the owner only, and read by it; others read it of lanes that nobody owns, under the table's lock.
+    word: AtomicPtr<IdleWord>,
+    /// Index of that shard: written by the owner, a hint for everybody else.
+    shard: AtomicUsize,
     /// A thread submits here. Cleared once, by that thread; set again by an adopter under the table's lock.
     owned: AtomicBool,
 }
 
-// SAFETY: the lane's shared half is Sync, its producer half is used by the one owner only; `word` points into the
-// scheduler that owns the table.
+// SAFETY: the lane's shared half is Sync, its producer half is used by the one owner only.
 unsafe impl Send for Entry {}
 // SAFETY: see Send.
 unsafe impl Sync for Entry {}
+
+impl Entry {
+    fn new(word: *const IdleWord, shard: usize, aim: Aim) -> Self {
+        let (word, shard) = (AtomicPtr::new(word.cast_mut()), AtomicUsize::new(shard));
+        Entry { lane: Lane::new(), aim, word, shard, owned: AtomicBool::new(true) }
+    }
+
+    /// The idle word to look at after a publication. Relaxed, as all of these: any shard's word tells of everything
+    /// that must not be missed, so which one is read is a matter of distance.
+    #[inline(always)]
+    pub fn word(&self) -> *const IdleWord {
+        self.word.load(Relaxed)
+    }
+
+    /// The shard where this lane is at home.
+    #[inline(always)]
+    pub fn shard(&self) -> usize {
+        self.shard.load(Relaxed)
+    }
+
+    /// The owner has moved.
+    pub fn move_to(&self, word: *const IdleWord, shard: usize) {
+        self.word.store(word.cast_mut(), Relaxed);
+        self.shard.store(shard, Relaxed);
+    }
+}
 
 struct Array {
     len: AtomicUsize,
@@ -43,6 +82,8 @@ impl Array {
 /// The list. Lanes are freed with it at the latest.
 pub struct LaneTable {
     array: AtomicPtr<Array>,
+    /// Some lane aims at one worker; never taken back. Relaxed: who does not know it yet helps a little early.
+    aimed: AtomicBool,
     registry: Mutex<usize>,
     reclaimer: Reclaimer,
 }
@@ -50,7 +91,12 @@ pub struct LaneTable {
 impl LaneTable {
     /// An empty list with `size` places to begin with.
     pub fn new(size: usize) -> Self {
-        LaneTable { array: AtomicPtr::new(Array::new(size)), registry: Mutex::new(0), reclaimer: Reclaimer::new() }
+        LaneTable {
+            array: AtomicPtr::new(Array::new(size)),
+            aimed: AtomicBool::new(false),
+            registry: Mutex::new(0),
+            reclaimer: Reclaimer::new(),
+        }
     }
 
     /// Registers the calling thread as a scanner.
@@ -63,8 +109,14 @@ impl LaneTable {
         *self.registry.lock().unwrap_or_else(|e| e.into_inner())
     }
 
+    /// Some lane aims at one worker.
+    #[inline(always)]
+    pub fn has_aimed(&self) -> bool {
+        self.aimed.load(Relaxed)
+    }
+
     /// A lane for the calling thread: one that its thread gave up, or a new one. May lock, may allocate.
-    pub fn acquire(&self, word: *const IdleWord, shard: usize) -> *const Entry {
+    pub fn acquire(&self, word: *const IdleWord, shard: usize, aim: Aim) -> *const Entry {
         let mut count = self.registry.lock().unwrap_or_else(|e| e.into_inner());
         // SAFETY: arrays are replaced under the lock, which we hold.
         let array = unsafe { &*self.array.load(Relaxed) };
@@ -80,15 +132,18 @@ impl LaneTable {
             let entry = unsafe { &*entry };
             // R2: pairs with R1, so that the producer's half is handed over whole.
             // A lane that was cut by a closing takes no more tasks.
-            if entry.word == word
-                && !entry.owned.load(ord("R2", Acquire))
+            if !entry.owned.load(ord("R2", Acquire))
+                && (entry.word(), entry.aim) == (word, aim)
                 && (planted("adopt-cut") || !entry.lane.is_cut())
             {
                 entry.owned.store(true, Relaxed);
                 return entry;
             }
         }
-        let entry = Box::into_raw(Box::new(Entry { lane: Lane::new(), word, shard, owned: AtomicBool::new(true) }));
+        if matches!(aim, Aim::Worker(_)) {
+            self.aimed.store(true, Relaxed);
+        }
+        let entry = Box::into_raw(Box::new(Entry::new(word, shard, aim)));
         *count += 1;
         self.link(array, hole, entry);
         entry

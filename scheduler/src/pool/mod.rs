@@ -1,12 +1,12 @@
 //! Threads: starting them, and ending them in order.
 
 use crate::builder::{Barrier, Builder};
-use crate::config::SHARD;
 use crate::credit::Credits;
 use crate::error::BuildError;
 use crate::idle::{IdleWord, idle_words};
 use crate::mode::{BarrierMode, Mode};
 use crate::phase::{Phase, PhaseWord};
+use crate::policy::Layout;
 use crate::submit::{enter_worker, forget_last, lend_worker};
 use crate::sync::{Arc, Mutex, ticks_per_us};
 use crate::sys;
@@ -41,7 +41,8 @@ pub(crate) fn start(mut builder: Builder) -> Result<Pool, BuildError> {
     }
     let phase = PhaseWord::new().map_err(BuildError::Memory)?;
     let spin = builder.spin_for(&topology, workers);
-    let (shards, remotes) = seat(seats);
+    let remotes = seat(&topology, seats);
+    let shards = remotes.iter().map(|worker| worker.shard + 1).max().unwrap_or(1);
     let words = idle_words(shards, start_mode == BarrierMode::Fence).map_err(BuildError::Memory)?;
     let credits = builder.capacity.map(Credits::new);
     let mut shared =
@@ -70,24 +71,10 @@ fn choose_mode(barrier: Barrier) -> Result<BarrierMode, BuildError> {
     }
 }
 
-/// Deals the workers out to shards: workers of one cache of one node together, at most [`SHARD`] in each. Returns how
-/// many shards.
-fn seat(seats: Vec<Seat>) -> (usize, Box<[Remote]>) {
-    // Per shard: its node and shared cache, and how many it has.
-    let mut shards: Vec<((usize, usize), usize)> = Vec::new();
-    let remotes: Box<[Remote]> = seats
-        .into_iter()
-        .map(|seat| {
-            let open = shards.iter().position(|&(home, count)| home == (seat.node, seat.llc) && count < SHARD);
-            let shard = open.unwrap_or_else(|| {
-                shards.push(((seat.node, seat.llc), 0));
-                shards.len() - 1
-            });
-            shards[shard].1 += 1;
-            Remote::new(shard, shards[shard].1 - 1, seat)
-        })
-        .collect();
-    (shards.len(), remotes)
+/// Deals the workers out to shards.
+fn seat(topology: &Topology, seats: Vec<Seat>) -> Box<[Remote]> {
+    let spots = Layout::new(topology, &seats).spots;
+    seats.into_iter().zip(spots).map(|(seat, spot)| Remote::new(spot.shard, spot.bit, seat)).collect()
 }
 
 impl Pool {

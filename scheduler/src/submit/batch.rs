@@ -66,7 +66,7 @@ impl<'a, J: Job> Batch<'a, J> {
         unsafe { self.entry.lane.publish() };
         light();
         // SAFETY: points into the scheduler that is borrowed.
-        let word = unsafe { &*self.entry.word };
+        let word = unsafe { &*self.entry.word() };
         let state = word.settle();
         let end = self.position();
         let mut first = end;
@@ -74,7 +74,7 @@ impl<'a, J: Job> Batch<'a, J> {
             // SAFETY: the producer; everything committed is published.
             first = unsafe { self.entry.lane.withdraw(self.from) };
         } else if state.look() {
-            self.shared.notify(self.entry.shard);
+            self.shared.notify(self.entry.shard(), self.entry.lane.backlog());
         }
         self.accepted += (first - self.from) as usize;
         (self.from, self.expected) = (first, first);

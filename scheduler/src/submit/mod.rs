@@ -12,7 +12,7 @@ pub use submitter::Submitter;
 
 use crate::credit::Acquired;
 use crate::error::SubmitError;
-use crate::lanes::Entry;
+use crate::lanes::{Aim, Entry};
 use crate::phase::Phase;
 use crate::sync::{Arc, light};
 use crate::task::raw::{Job, RawTask};
@@ -132,7 +132,7 @@ unsafe fn release(shared: &Shared, entry: *const Entry) {
 /// A new or adopted lane for the calling thread.
 fn acquire(shared: &Shared) -> *const Entry {
     let shard = shared.home_shard();
-    let entry = shared.lanes.acquire(&shared.words[shard], shard);
+    let entry = shared.lanes.acquire(&shared.words[shard], shard, Aim::Thread);
     // SAFETY: just acquired.
     let lane = unsafe { &*entry };
     // SAFETY: just acquired.
@@ -342,7 +342,7 @@ unsafe fn on_lane<J: Job>(shared: &Shared, entry: &Entry, job: J, full: OnFull) 
     unsafe { entry.lane.publish() };
     light();
     // SAFETY: points into the scheduler that the caller borrows.
-    let word = unsafe { &*entry.word };
+    let word = unsafe { &*entry.word() };
     if word.load().attention() {
         // SAFETY: the last committed task is the one of this `J`.
         return unsafe { published(shared, entry) };
@@ -358,7 +358,7 @@ unsafe fn on_lane<J: Job>(shared: &Shared, entry: &Entry, job: J, full: OnFull) 
 #[inline(never)]
 unsafe fn published<J: Job>(shared: &Shared, entry: &Entry) -> Result<(), SubmitError<J>> {
     // SAFETY: points into the scheduler that the caller borrows.
-    let state = unsafe { &*entry.word }.settle();
+    let state = unsafe { &*entry.word() }.settle();
     if refuses(shared) {
         // SAFETY: the producer.
         let position = unsafe { entry.lane.position() } - 1;
@@ -371,7 +371,7 @@ unsafe fn published<J: Job>(shared: &Shared, entry: &Entry) -> Result<(), Submit
         }
     }
     if state.look() {
-        shared.notify(entry.shard);
+        shared.notify(entry.shard(), entry.lane.backlog());
     }
     Ok(())
 }

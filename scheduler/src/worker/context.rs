@@ -6,9 +6,10 @@ use super::run::without_unwinding;
 use super::shared::Shared;
 use crate::config::{BATCH, STACK_RESERVE, STACK_SIZE};
 use crate::idle::IdleWord;
-use crate::lanes::Entry;
+use crate::lanes::{Aim, Entry};
 use crate::latch::ForkLatch;
 use crate::park::Parker;
+use crate::policy::{Rounds, Victims};
 use crate::queue::{forks, local};
 use crate::sync::{Arc, Registration, Relaxed, full_fence, light, ticks_per_us};
 use crate::sys::stack_floor;
@@ -50,7 +51,13 @@ pub struct Context {
     pub cells: *const Cells,
     pub(super) scanner: Registration,
     /// Other workers, nearest first.
-    pub(super) victims: Box<[u32]>,
+    pub(super) victims: Victims,
+    /// Rounds of the present search that have found nothing.
+    pub(super) rounds: Cell<Rounds>,
+    /// There are workers on other nodes.
+    pub(super) apart: bool,
+    /// Streaks run, for what happens once in a while.
+    pub(super) streaks: Cell<u32>,
     /// Mean time of recent tasks, and how many in a row were short.
     pub(super) mean_ns: Cell<u64>,
     pub(super) short_run: Cell<u32>,
@@ -81,6 +88,9 @@ impl Context {
             cells,
             scanner: shared.lanes.scanner(),
             victims: victims(shared, index),
+            rounds: Cell::new(Rounds::FRESH),
+            apart: shared.layout.is_apart(),
+            streaks: Cell::new(0),
             mean_ns: Cell::new(0),
             short_run: Cell::new(0),
             spin: Cell::new(shared.spin.as_micros() as u64 * rate),
@@ -280,7 +290,7 @@ impl Context {
     /// This worker's lane; registered at first use.
     pub fn lane(&self) -> &Entry {
         if self.own_lane.get().is_null() {
-            self.own_lane.set(self.shared.lanes.acquire(self.word, self.me().shard));
+            self.own_lane.set(self.shared.lanes.acquire(self.word, self.me().shard, Aim::Node));
         }
         // SAFETY: acquired above or before, and released only when the worker leaves.
         unsafe { &*self.own_lane.get() }
@@ -357,8 +367,15 @@ impl Context {
         }
         // A single private task wakes nobody as long as a standby would find it.
         if state.look() && (public != 0 || tasks + forks != 0 && !state.standby()) {
-            self.shared.notify(self.me().shard);
+            self.shared.notify(self.me().shard, self.own_backlog());
         }
+    }
+
+    /// What this worker has queued, as a number of tasks. A fork is the larger part of something.
+    pub(super) fn own_backlog(&self) -> u64 {
+        let forks = self.me().forks.private_len() + self.me().forks.public_len();
+        let tasks = u64::from(self.me().ring.private_hint() + self.me().ring.public_len());
+        if forks != 0 { u64::MAX } else { tasks }
     }
 
     /// This worker is marked and counted as fast.
@@ -372,20 +389,11 @@ impl Context {
     }
 }
 
-/// The other workers, nearest first: same cache, same node, then by distance; each ring rotated by the worker's own
-/// index so that not everybody starts with the same victim.
-fn victims(shared: &Shared, index: usize) -> Box<[u32]> {
+/// Whom worker `index` may ask.
+fn victims(shared: &Shared, index: usize) -> Victims {
     #[cfg(feature = "measure")]
     if shared.tuning.no_steal {
-        return Box::default();
+        return Victims::default();
     }
-    let me = &shared.workers[index];
-    let ring = |other: &Remote| {
-        let near = (other.seat.llc != me.seat.llc, other.node != me.node);
-        (near.1, near.0, shared.topology.distance(me.node, other.node).unwrap_or(u32::MAX))
-    };
-    let count = shared.workers.len();
-    let mut order: Vec<usize> = (1..count).map(|i| (index + i) % count).collect();
-    order.sort_by_key(|&other| ring(&shared.workers[other]));
-    order.into_iter().map(|i| i as u32).collect()
+    Victims::new(&shared.layout, &shared.topology, index)
 }

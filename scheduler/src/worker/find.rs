@@ -1,9 +1,13 @@
-//! Where the next task comes from. The order is one chain: own private part, own public part, lanes; then, for a
-//! searcher, the lanes again, and the other workers nearest first.
+//! Where the next task comes from. The order is one chain: own private part, own public part, lanes of the own node;
+//! then, for a searcher, those lanes again, and the other workers nearest first; after some empty rounds the workers
+//! and the lanes of other nodes.
 #![expect(unsafe_code, reason = "moves tasks from lane slots into cells")]
 
 use super::context::Context;
+use super::remote::Remote;
 use crate::config::{BATCH, STEAL_MAX};
+use crate::lanes::{Aim, Entry};
+use crate::policy::{far_turn, share};
 use crate::sync::Pin;
 use crate::task::raw::{Header, RawTask};
 use std::mem::MaybeUninit;
@@ -38,18 +42,29 @@ impl Context {
         Some(first)
     }
 
-    /// Claims a batch from the first lane that has one, beginning where the last claim was. The oldest task is
-    /// returned, the others are on the ring then, oldest on top.
+    /// Claims a batch from the first lane of its node that has one, beginning where the last claim was. The oldest
+    /// task is returned, the others are on the ring then, oldest on top.
     #[inline]
     pub(super) fn claim(&self, pin: &Pin) -> Option<*mut Header> {
         let wanted = if self.is_fast() { BATCH as u32 } else { 1 };
+        let choosy = self.is_choosy();
+        let most = |entry: &Entry| if choosy && self.is_far(entry) { 0 } else { u64::MAX };
+        let (oldest, taken, at) = self.claim_where(pin, wanted, most)?;
+        self.claimed(taken, at);
+        Some(oldest)
+    }
+
+    /// Claims at most `wanted` tasks, and at most `most(lane)`, from the first lane that has one. Returns the oldest,
+    /// how many they are, and the place of the lane.
+    #[inline(always)]
+    fn claim_where(&self, pin: &Pin, wanted: u32, most: impl Fn(&Entry) -> u64) -> Option<(*mut Header, u32, usize)> {
         let limit = self.ring().room(wanted).min(wanted);
         self.cells().reserve(limit as usize);
         let (cells, pen) = (self.cells().peek(limit as usize), self.ring().pen());
         let last = limit.wrapping_sub(1) as usize;
         let start = self.lane_start.get();
         let (taken, at) = self.shared.lanes.scan(pin, start, |entry| {
-            let claim = entry.lane.claim_counted(pin, u64::from(limit), |slot, after| {
+            let claim = entry.lane.claim_counted(pin, most(entry).min(u64::from(limit)), |slot, after| {
                 // SAFETY: fewer than `limit` follow.
                 let cell = unsafe { cells.get_unchecked(last - after as usize) }.get();
                 // SAFETY: the lane gives every claimed slot to us once; the cell is fresh.
@@ -61,12 +76,66 @@ impl Context {
         })?;
         let oldest = cells[limit as usize - taken as usize].get();
         self.cells().take_many(taken as usize);
-        self.claimed(taken, at);
         if taken > 1 {
             // SAFETY: all but the oldest lie below it.
             unsafe { self.ring().advance(taken - 1) };
         }
-        Some(oldest.cast())
+        Some((oldest.cast(), taken, at))
+    }
+
+    /// There are lanes that this worker must not claim from as if they were its own.
+    #[inline(always)]
+    fn is_choosy(&self) -> bool {
+        self.apart || self.shared.lanes.has_aimed()
+    }
+
+    /// The lane is for somebody else: for workers of another node, or for one other worker.
+    #[inline]
+    fn is_far(&self, entry: &Entry) -> bool {
+        match entry.aim {
+            Aim::Worker(worker) => worker != self.index,
+            _ => self.apart && self.shared.layout.shards[entry.shard()].node != self.me().node,
+        }
+    }
+
+    /// How far off the lane is, nearest first; `None` for its own ones, those without tasks, and, unless `late`, those
+    /// that aim at one worker.
+    fn far_rank(&self, entry: &Entry, late: bool) -> Option<usize> {
+        if entry.lane.backlog() == 0 || !self.is_far(entry) || !late && matches!(entry.aim, Aim::Worker(_)) {
+            return None;
+        }
+        let near = &self.shared.layout.shards[self.me().shard].near;
+        near.iter().position(|&(shard, _)| shard == entry.shard())
+    }
+
+    /// Claims from the nearest lane that is for somebody else: half of it, at most `limit`. `late`: they have had their
+    /// time, so lanes that aim at one worker count, too.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn claim_far(&self, late: bool, limit: usize) -> Option<*mut Header> {
+        if !self.is_choosy() {
+            return None;
+        }
+        let pin = self.scanner.pin();
+        let mut best: Option<(usize, *const Entry)> = None;
+        self.shared.lanes.scan(&pin, self.lane_start.get(), |entry| -> Option<()> {
+            let rank = self.far_rank(entry, late)?;
+            if best.is_none_or(|(least, _)| rank < least) {
+                best = Some((rank, entry));
+            }
+            None
+        });
+        let (_, best) = best?;
+        let most = |entry: &Entry| {
+            if std::ptr::eq(entry, best) { share(entry.lane.backlog() as usize).min(limit) as u64 } else { 0 }
+        };
+        let (oldest, taken, _) = self.claim_where(&pin, STEAL_MAX as u32, most)?;
+        if let Some(credits) = &self.shared.credits {
+            credits.give(u64::from(taken));
+        }
+        self.me().counters.0.far_claims.add(1);
+        self.me().counters.0.far_claimed.add(u64::from(taken));
+        Some(oldest)
     }
 
     /// Books a claim: its credits are free again, and after a few batches the next lane gets its turn.
@@ -81,12 +150,19 @@ impl Context {
         self.lane_start.set(if turn.is_multiple_of(4) { at + 1 } else { at });
     }
 
-    /// The oldest task of all that is this worker's, every streak; every fourth time the lanes go first.
+    /// The oldest task of all that is this worker's, every streak; every fourth time the lanes go first, and once in a
+    /// while those of others.
     #[cold]
     #[inline(never)]
     pub(super) fn oldest(&self) -> Option<*mut Header> {
         let turn = self.turn.get().wrapping_add(1);
         self.turn.set(turn);
+        self.streaks.set(self.streaks.get().wrapping_add(1));
+        if far_turn(self.streaks.get())
+            && let Some(task) = self.claim_far(true, 1)
+        {
+            return Some(task);
+        }
         if turn.is_multiple_of(4)
             && let Some(task) = self.claim(&self.scanner.pin())
         {
@@ -99,36 +175,37 @@ impl Context {
         self.me().ring.claim(&mut one, |_| 1).first().copied()
     }
 
-    /// Takes half of what the nearest victim with public work has, at most [`STEAL_MAX`]; a fork counts for more.
+    /// Takes a share of what the nearest victim within reach has public; a fork counts for more.
     pub(super) fn steal(&self) -> Option<*mut Header> {
-        for &victim in &self.victims {
+        for (position, &victim) in self.victims.within(self.rounds.get()).iter().enumerate() {
             let victim = &self.shared.workers[victim as usize];
             if victim.public_len() == 0 {
                 continue;
             }
             if let Some(fork) = victim.forks.steal() {
-                self.count_steal(1);
+                self.count_steal(position, 1);
                 return Some(fork);
             }
             let mut batch = [MaybeUninit::uninit(); STEAL_MAX];
-            let tasks = victim.ring.claim(&mut batch, |n| n.div_ceil(2));
+            let tasks = victim.ring.claim(&mut batch, |queued| share(queued as usize) as _);
             if !tasks.is_empty() {
-                self.count_steal(tasks.len() as u64);
+                self.count_steal(position, tasks.len() as u64);
                 return self.keep(tasks);
             }
         }
         None
     }
 
-    fn count_steal(&self, tasks: u64) {
-        self.me().counters.0.steals.add(1);
-        self.me().counters.0.stolen.add(tasks);
+    fn count_steal(&self, position: usize, tasks: u64) {
+        let ring = self.victims.ring(position) as usize;
+        self.me().counters.0.steals[ring].add(1);
+        self.me().counters.0.stolen[ring].add(tasks);
     }
 
     /// Publishes on behalf of owners that do not answer. True: something can be stolen now.
     #[cold]
     pub(super) fn rescue(&self) -> bool {
-        for &victim in &self.victims {
+        for &victim in self.victims.all() {
             let victim = &self.shared.workers[victim as usize];
             let heavy = || self.shared.heavy_side();
             if victim.forks.private_len() != 0 && victim.forks.rescue(heavy)
@@ -146,6 +223,54 @@ impl Context {
         self.shared.backlog(&self.scanner.pin())
     }
 
+    /// Some lane that is this worker's own to claim from holds tasks.
+    pub(super) fn near_backlog(&self) -> bool {
+        if !self.is_choosy() {
+            return self.backlog();
+        }
+        let near = |entry: &Entry| (entry.lane.backlog() != 0 && !self.is_far(entry)).then_some(());
+        self.shared.lanes.scan(&self.scanner.pin(), 0, near).is_some()
+    }
+
+    /// Some lane holds tasks, and nobody fast is at home there.
+    pub(super) fn neglected(&self) -> bool {
+        if !self.apart {
+            return self.shared.words.iter().all(|word| word.load().fast() == 0) && self.backlog();
+        }
+        let shards = &self.shared.layout.shards;
+        let fast_on =
+            |node| (0..shards.len()).any(|s| shards[s].node == node && self.shared.words[s].load().fast() != 0);
+        let waits = |entry: &Entry| entry.lane.backlog() != 0 && !fast_on(shards[entry.shard()].node);
+        self.shared.lanes.scan(&self.scanner.pin(), 0, |entry| waits(entry).then_some(())).is_some()
+    }
+
+    /// A lane that aims at another worker holds tasks.
+    pub(super) fn aimed_elsewhere(&self) -> bool {
+        let waits = |entry: &Entry| {
+            let other = matches!(entry.aim, Aim::Worker(worker) if worker != self.index);
+            (other && entry.lane.backlog() != 0).then_some(())
+        };
+        self.shared.lanes.has_aimed() && self.shared.lanes.scan(&self.scanner.pin(), 0, waits).is_some()
+    }
+
+    /// Something that could be run and is not: where it is at home, and how much.
+    pub(super) fn left_behind(&self) -> Option<(usize, u64)> {
+        let own = self.own_backlog();
+        if own != 0 {
+            return Some((self.me().shard, own));
+        }
+        let waits = |entry: &Entry| Some(entry.lane.backlog()).filter(|&n| n != 0).map(|n| (entry.shard(), n));
+        if let Some((found, _)) = self.shared.lanes.scan(&self.scanner.pin(), 0, waits) {
+            return Some(found);
+        }
+        let workers = || self.victims.all().iter().map(|&v| &self.shared.workers[v as usize]);
+        let public = |w: &Remote| (w.public_len() != 0).then(|| (w.shard, u64::from(w.public_len())));
+        workers().find_map(public).or_else(|| {
+            let hidden = workers().find(|w| w.private_hint() != 0)?;
+            (!self.shared.watched()).then(|| (hidden.shard, u64::from(hidden.private_hint())))
+        })
+    }
+
     /// Tasks in the lanes, up to a number that justifies any decision.
     pub(super) fn lane_backlog(&self) -> u64 {
         let mut sum = 0;
@@ -158,11 +283,11 @@ impl Context {
 
     /// Another worker has tasks that can be stolen now.
     pub(super) fn others_public(&self) -> bool {
-        self.victims.iter().any(|&v| self.shared.workers[v as usize].public_len() != 0)
+        self.victims.all().iter().any(|&v| self.shared.workers[v as usize].public_len() != 0)
     }
 
     /// Another worker has tasks that only it, or a rescue, can reach.
     pub(super) fn others_private(&self) -> bool {
-        self.victims.iter().any(|&v| self.shared.workers[v as usize].private_hint() != 0)
+        self.victims.all().iter().any(|&v| self.shared.workers[v as usize].private_hint() != 0)
     }
 }

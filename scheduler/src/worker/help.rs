@@ -52,7 +52,7 @@ impl Context {
         // Whoever goes idle from here on sees what was published; before, it is seen here.
         light();
         let _ = self.word().settle();
-        self.shared.notify(self.me().shard);
+        self.shared.notify(self.me().shard, u64::MAX);
         sleep(&self.me().parker, wait, None);
     }
 }

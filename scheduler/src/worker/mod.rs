@@ -15,7 +15,7 @@ pub use context::{Context, current};
 pub use help::{Wait, block};
 #[cfg(feature = "measure")]
 pub use record::{Record, Recorded};
-pub use remote::{Counters, Remote};
+pub use remote::{Count, Counters, Remote};
 pub use rests::Rests;
 pub use run::{drop_quietly, without_unwinding};
 pub use shared::{Hooks, PanicHook, Shared, Tuning};

@@ -15,10 +15,14 @@ pub struct Counters {
     pub tasks: Count,
     /// Tasks that panicked without a join handle to tell.
     pub panics: Count,
-    /// Successful steals, and the tasks they brought.
-    pub steals: Count,
+    /// Successful steals by ring, and the tasks they brought.
+    pub steals: [Count; 3],
     /// See `steals`.
-    pub stolen: Count,
+    pub stolen: [Count; 3],
+    /// Batches claimed from lanes of other nodes, and the tasks they brought.
+    pub far_claims: Count,
+    /// See `far_claims`.
+    pub far_claimed: Count,
     /// Times it published on behalf of a stuck owner.
     pub rescues: Count,
     /// Times it slept.

@@ -147,8 +147,8 @@ impl Context {
         let state = self.word().count_fast();
         self.me().mark_fast();
         let idle = state.idle() != 0 || self.shared.words.len() > 1;
-        if idle && !self.watched() {
-            self.shared.wake_near(self.me().shard, true);
+        if idle && !self.shared.watched() {
+            self.shared.wake_near(self.me().shard, true, u64::MAX);
         }
     }
 
@@ -165,7 +165,7 @@ impl Context {
     pub(super) fn look_after_demotion(&self) {
         let sure = self.shared.heavy_side();
         if !sure || self.backlog() || self.me().public_len() != 0 {
-            self.shared.notify(self.me().shard);
+            self.shared.notify(self.me().shard, u64::MAX);
         }
     }
 
@@ -182,7 +182,7 @@ impl Context {
     fn weigh_backlog(&self) {
         let own = u64::from(self.me().public_len() + self.me().private_hint());
         if own.saturating_add(self.lane_backlog()).saturating_mul(self.mean_ns.get()) > WAKE_COST_NS {
-            self.shared.wake_near(self.me().shard, true);
+            self.shared.wake_near(self.me().shard, true, u64::MAX);
         }
     }
 }

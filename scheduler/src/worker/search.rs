@@ -4,10 +4,11 @@ use super::context::Context;
 use super::help::Wait;
 use super::remote::Remote;
 use super::shared::Quiet;
-use crate::config::{FREED_BLOCKS, GATHER_NS, PATIENCE_US, STANDBY_MAX_US, STANDBY_MIN_US, UNSURE_MS};
+use crate::config::{FREED_BLOCKS, GATHER_NS, PATIENCE_US, STANDBY_MAX_US, STANDBY_MIN_US, STEAL_MAX, UNSURE_MS};
 use crate::idle::Role;
 use crate::park::Parked;
 use crate::phase::Phase;
+use crate::policy::Rounds;
 use crate::sync::{Relaxed, pause, planted, ticks, yield_now};
 use crate::task::raw::Header;
 use std::time::Duration;
@@ -29,10 +30,11 @@ impl Context {
     #[inline(never)]
     pub(super) fn search(&self, wait: Option<&dyn Wait>) -> Outcome {
         let over = || wait.is_some_and(Wait::is_over);
-        if self.is_fast() && self.linger(&over) {
-            // What is nearer than the other workers is found by the caller; what they have public is not.
-            let nearer = over() || self.me().public_len() != 0 || self.backlog();
-            return if nearer { None } else { self.steal() }.map_or(Outcome::Again, Outcome::Task);
+        self.rounds.set(Rounds::FRESH);
+        if self.is_fast()
+            && let Some(outcome) = self.linger(&over)
+        {
+            return outcome;
         }
         self.give_memory_back();
         let mut searching = !self.is_fast() && self.begin_search();
@@ -47,6 +49,7 @@ impl Context {
                 Outcome::Again => searching = true,
                 other => return other,
             }
+            self.rounds.set(Rounds::FRESH);
             if over() {
                 self.end_search();
                 return Outcome::Again;
@@ -59,15 +62,15 @@ impl Context {
     }
 
     fn begin_search(&self) -> bool {
-        let peers = self.shared.members[self.me().shard].len() as u64;
+        let peers = self.shared.layout.shards[self.me().shard].members.len() as u64;
         let begun = self.word().begin_search((peers / 2).max(1));
         self.me().counters.0.searches.add(u64::from(begun));
         begun
     }
 
     /// A fast worker that has caught up: it stays counted as fast and lets tasks gather, so that the word every
-    /// submitter reads is not written once per drained lane. True: there is something.
-    fn linger(&self, over: &dyn Fn() -> bool) -> bool {
+    /// submitter reads is not written once per drained lane. `None`: there is nothing.
+    fn linger(&self, over: &dyn Fn() -> bool) -> Option<Outcome> {
         let began = ticks();
         let gather = GATHER_NS * self.ticks_per_us / 1000;
         let mut round = 0u32;
@@ -76,11 +79,22 @@ impl Context {
             while ticks().wrapping_sub(gap) < gather {
                 pause();
             }
-            if self.me().public_len() != 0 || over() || self.backlog() || self.others_public() {
-                return true;
+            // What is nearer than the other workers is found by the caller.
+            if self.me().public_len() != 0 || over() || self.near_backlog() {
+                return Some(Outcome::Again);
             }
+            let rounds = self.rounds.get();
+            if self.victims.within(rounds).iter().any(|&v| self.shared.workers[v as usize].public_len() != 0) {
+                return Some(self.steal().map_or(Outcome::Again, Outcome::Task));
+            }
+            if rounds.reach_far()
+                && let Some(task) = self.claim_far(false, STEAL_MAX)
+            {
+                return Some(Outcome::Task(task));
+            }
+            self.rounds.set(rounds.empty());
             if ticks().wrapping_sub(began) >= self.spin.get() {
-                return false;
+                return None;
             }
             round += 1;
             if round.is_multiple_of(16) {
@@ -105,14 +119,23 @@ impl Context {
                 return Some(Outcome::Task(task));
             }
             let waited = ticks().wrapping_sub(began);
-            let hidden = self.others_private();
-            if hidden {
+            let private = self.others_private();
+            let hidden = private || self.aimed_elsewhere();
+            if private {
                 self.word().raise_hungry();
                 if waited >= patience && self.rescue() {
                     continue;
                 }
             }
-            if waited >= self.spin.get().max(if hidden { patience } else { 0 }) {
+            if hidden
+                && waited >= patience
+                && let Some(task) = self.claim_far(true, STEAL_MAX)
+            {
+                self.end_search();
+                return Some(Outcome::Task(task));
+            }
+            let asked = self.rounds.get().exhausted(self.apart);
+            if asked && waited >= self.spin.get().max(if hidden { patience } else { 0 }) {
                 return None;
             }
             round += 1;
@@ -131,7 +154,11 @@ impl Context {
 
     /// One look at everything that can be taken at once.
     fn find(&self) -> Option<*mut Header> {
-        self.claim(&self.scanner.pin()).or_else(|| self.steal())
+        let near = self.claim(&self.scanner.pin()).or_else(|| self.steal());
+        let rounds = self.rounds.get();
+        let found = near.or_else(|| if rounds.reach_far() { self.claim_far(false, STEAL_MAX) } else { None });
+        self.rounds.set(if found.is_some() { Rounds::FRESH } else { rounds.empty() });
+        found
     }
 
     /// Searching -> busy. The last searcher wakes the next if it leaves something behind, or if nobody watches.
@@ -143,20 +170,13 @@ impl Context {
         }
         // Order (README, P4): the search ended first, this look comes last, after the claim has copied its batch. A
         // fast worker gets on with what is left; it only must not be left alone with it.
-        let wake = if old.fast() != 0 {
-            !self.watched()
-        } else {
-            let own = self.me().private_hint() + self.me().public_len() != 0;
-            own || self.backlog() || self.others_public() || self.others_private() && !self.watched()
-        };
-        if wake {
-            self.shared.wake_near(self.me().shard, old.fast() != 0);
+        if old.fast() != 0 {
+            if !self.shared.watched() {
+                self.shared.wake_near(self.me().shard, true, u64::MAX);
+            }
+        } else if let Some((home, backlog)) = self.left_behind() {
+            self.shared.wake_near(home, false, backlog);
         }
-    }
-
-    /// Somebody stands by.
-    pub(super) fn watched(&self) -> bool {
-        self.shared.words.iter().any(|word| word.load().standby())
     }
 
     // ---- sleep -----------------------------------------------------------------------------------------------
@@ -230,15 +250,15 @@ impl Context {
         }
         if !standby && !planted("standby-trusted") {
             // Hidden work needs a standby; if there is none the caller must come back as one.
-            let hidden = self.others_private() && !self.watched() && !self.shared.tuning.no_standby;
-            return hidden || !self.anyone_fast() && self.backlog() || self.unwatched();
+            let hidden = self.others_private() && !self.shared.watched() && !self.shared.tuning.no_standby;
+            return hidden || self.neglected() || self.unwatched();
         }
-        !self.anyone_fast() && self.backlog()
+        self.neglected()
     }
 
     /// Somebody is fast and nobody watches: the parker must come back as the standby.
     fn unwatched(&self) -> bool {
-        self.anyone_fast() && !self.watched()
+        self.anyone_fast() && !self.shared.watched()
     }
 
     fn anyone_fast(&self) -> bool {
@@ -256,7 +276,7 @@ impl Context {
     /// submitters wake somebody again.
     fn sample(&self, demote: bool) -> Peers {
         let mut peers = Peers { watch: false, stuck: false };
-        for &victim in &self.victims {
+        for &victim in self.victims.all() {
             let worker = &self.shared.workers[victim as usize];
             let ran = worker.counters.0.tasks.get();
             let moved = self.seen[victim as usize].replace(ran) != ran;

@@ -12,6 +12,7 @@ use crate::lanes::LaneTable;
 use crate::mode::BarrierMode;
 use crate::mode::Mode;
 use crate::phase::{Phase, PhaseWord};
+use crate::policy::{Layout, Ring, Verdict, consult, reaches_out};
 use crate::sync::{
     Acquire, AtomicU32, AtomicU64, AtomicUsize, FutexWord, Pin, Relaxed, Release, Wiped, full_fence, light, ord,
     planted,
@@ -36,6 +37,8 @@ pub struct Hooks {
 /// take a safety net away.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tuning {
+    /// The CPU that a submitting thread runs on.
+    pub cpu: Option<fn() -> u32>,
     /// Every task takes so many nanoseconds.
     pub task_ns: Option<u64>,
     /// Nobody becomes fast and nobody stands by: no sleep has a limit, so a lost wake-up shows as a hang.
@@ -57,10 +60,8 @@ pub struct Shared {
     pub words: Wiped<IdleWord>,
     /// The submitter lanes.
     pub lanes: LaneTable,
-    /// Indices of the workers of each shard, by their bits.
-    pub members: Box<[Box<[usize]>]>,
-    /// For each shard all shards, nearest first, itself at the head.
-    pub near: Box<[Box<[usize]>]>,
+    /// Where the workers sit.
+    pub layout: Layout,
     /// What others may touch of each worker.
     pub workers: Box<[Remote]>,
     /// The capacity, if there is one.
@@ -79,6 +80,8 @@ pub struct Shared {
     pub alive: AtomicU32,
     /// Wake-ups by system call, by anybody.
     pub wakes: AtomicU64,
+    /// Workers chosen to wake up: of the same cache, of the same node, of another node.
+    pub choices: [AtomicU64; 3],
     /// Tasks dropped by an aborting shutdown.
     pub dropped: AtomicU64,
     /// Threads that stand in for a worker whose stack is used up.
@@ -122,18 +125,15 @@ impl Shared {
         tuning: Tuning,
         topology: numa::Topology,
     ) -> Self {
-        let mut members = vec![Vec::new(); words.len()];
-        for (index, worker) in workers.iter().enumerate() {
-            members[worker.shard].push(index);
-            debug_assert_eq!(members[worker.shard].len(), worker.bit + 1, "bits are dealt out in order");
-        }
+        let (seats, shards): (Vec<_>, Vec<_>) = workers.iter().map(|w| (w.seat.clone(), w.shard)).unzip();
+        let layout = Layout::grouped(&topology, &seats, &shards);
+        debug_assert!(workers.iter().zip(&layout.spots).all(|(w, spot)| w.bit == spot.bit), "bits in order");
         Shared {
             id,
             phase,
             mode,
             words,
-            near: nearest_shards(&members, &workers, &topology),
-            members: members.into_iter().map(Vec::into_boxed_slice).collect(),
+            layout,
             lanes: LaneTable::new(LANES),
             alive: AtomicU32::new(workers.len() as u32),
             workers,
@@ -144,6 +144,7 @@ impl Shared {
             topology,
             rests: Rests::new(),
             wakes: AtomicU64::new(0),
+            choices: [AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0)],
             dropped: AtomicU64::new(0),
             spares: AtomicU64::new(0),
             stack_size: STACK_SIZE,
@@ -156,41 +157,52 @@ impl Shared {
 
     // ---- wake ------------------------------------------------------------------------------------------------
 
-    /// Wakes one idle worker of the shard unless somebody there searches (or, by default, is fast). True: woken.
-    pub fn wake_in(&self, shard: usize, despite_fast: bool) -> bool {
-        let Some(bit) = self.words[shard].choose(despite_fast) else { return false };
-        self.unpark(self.members[shard][bit]);
+    /// Wakes one idle worker of `shard` unless somebody there searches (or, by default, is fast). True: woken.
+    fn wake_in(&self, shard: usize, ring: Ring, despite_fast: bool) -> bool {
+        let Some(bit) = self.words[shard].choose(despite_fast, &self.layout.shards[shard].cores) else { return false };
+        // Relaxed: a statistic.
+        self.choices[ring as usize].fetch_add(1, Relaxed);
+        self.unpark(self.layout.shards[shard].members[bit]);
         true
     }
 
-    /// Wakes one idle worker, nearest shard first, unless it comes upon a shard with a searcher, who will look
-    /// everywhere.
-    pub fn wake_near(&self, home: usize, despite_fast: bool) {
-        for &shard in &self.near[home] {
-            if self.words[shard].load().searching() != 0 || self.wake_in(shard, despite_fast) {
+    /// Wakes at most one idle worker for `backlog` tasks at `home`, nearest shard first, unless it comes upon somebody
+    /// who will find them: a searcher or, by default, somebody fast who is at home there.
+    pub fn wake_near(&self, home: usize, despite_fast: bool, backlog: u64) {
+        for &(shard, ring) in &self.layout.shards[home].near {
+            if ring == Ring::Remote && !reaches_out(backlog, planted("remote-trusted") || self.watched()) {
+                return;
+            }
+            let woken = match consult(ring, self.words[shard].load().for_wake(), despite_fast) {
+                Verdict::Rely => true,
+                Verdict::Wake => self.wake_in(shard, ring, despite_fast || ring == Ring::Remote),
+                Verdict::Pass => false,
+            };
+            if woken {
                 return;
             }
         }
     }
 
-    /// A submitter or an owner with work to give saw that its shard has nobody looking: wakes at most one worker,
-    /// nearest shard first; none if any shard has a searcher, who will look everywhere.
+    /// A submitter or an owner with `backlog` tasks to give saw that its shard has nobody looking: wakes at most one
+    /// worker, nearest shard first.
     #[cold]
-    pub fn notify(&self, home: usize) {
+    pub fn notify(&self, home: usize, backlog: u64) {
         if self.words.len() > 1 {
-            // The look at the other shards' searchers: as for the own shard in `IdleWord::settle`.
+            // The look at the other shards' searchers and standby: as for the own shard in `IdleWord::settle`.
             full_fence("I4");
         }
-        for &shard in &self.near[home] {
-            let state = self.words[shard].load();
-            if state.searching() != 0 || state.fast() != 0 || self.wake_in(shard, false) {
-                return;
-            }
-        }
+        self.wake_near(home, false, backlog);
+    }
+
+    /// Somebody stands by.
+    pub fn watched(&self) -> bool {
+        self.words.iter().any(|word| word.load().standby())
     }
 
     fn unpark(&self, worker: usize) {
         if self.workers[worker].parker.unpark() {
+            // Relaxed: a statistic.
             self.wakes.fetch_add(1, Relaxed);
         }
     }
@@ -344,12 +356,13 @@ impl Shared {
 
     /// The shard nearest to the calling thread.
     pub fn home_shard(&self) -> usize {
-        if self.words.len() == 1 || !self.topology.is_live() {
-            return 0;
-        }
-        let node = numa::current_node().ok().and_then(|node| self.topology.node_index(node));
-        let near = |worker: &&Remote| Some(worker.node) == node;
-        self.workers.iter().find(near).map_or(0, |worker| worker.shard)
+        let cpu = match self.tuning.cpu {
+            _ if self.words.len() == 1 => None,
+            Some(believed) => Some(numa::CpuId::new(believed())),
+            None if self.topology.is_live() => numa::current_cpu().ok(),
+            None => None,
+        };
+        cpu.and_then(|cpu| self.layout.shard_at(&self.topology, cpu)).unwrap_or(0)
     }
 
     /// Why a submission that did not find the scheduler open is refused.
@@ -359,18 +372,4 @@ impl Shared {
             _ => SubmitError::Closed(f),
         }
     }
-}
-
-/// Shards by distance from each: same node first, then by the distance of the nodes; equals begin behind the own one,
-/// so that not everybody turns to the same.
-fn nearest_shards(members: &[Vec<usize>], workers: &[Remote], topology: &numa::Topology) -> Box<[Box<[usize]>]> {
-    let count = members.len();
-    let node = |shard: usize| members[shard].first().map_or(0, |&worker| workers[worker].node);
-    let from = |home: usize| {
-        let mut order: Vec<usize> = (0..count).map(|i| (home + i) % count).collect();
-        let distance = |shard: usize| topology.distance(node(home), node(shard)).unwrap_or(u32::MAX);
-        order.sort_by_key(|&shard| (shard != home, node(shard) != node(home), distance(shard)));
-        order.into_boxed_slice()
-    };
-    (0..count).map(from).collect()
 }

@@ -23,6 +23,10 @@ pub(crate) enum Command {
     Wakeup(wakeup::Options),
     /// One producer, one worker: what it costs to count an item elsewhere
     Items(items::Options),
+    /// Two revisions against each other: ten interleaved rounds, and a kill gate for named targets
+    Ab(crate::ab::Ab),
+    /// One HTML page with charts, from JSON reports of any subcommand
+    Report(crate::report::Report),
     /// Prints the hash of the sources that the stress gate covers
     GateHash,
     /// One measured path, run by `counts` under an instruction counter

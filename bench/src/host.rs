@@ -155,6 +155,8 @@ pub(crate) fn describe(cpus: &Cpus, workers: usize) -> Value {
         "date": now(),
         "commit": said("git", &["rev-parse", "HEAD"]),
         "dirty": dirty,
+        // Two builds of one source differ in this, and in nothing else.
+        "marker": option_env!("BENCH_MARKER"),
         "rustc": said("rustc", &["-V"]),
         "profile": if cfg!(debug_assertions) { "debug" } else { "release" },
         "kernel": read_to_string("/proc/sys/kernel/osrelease").ok().map(|s| s.trim().to_owned()),

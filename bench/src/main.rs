@@ -2,6 +2,8 @@
 //!
 //! Under `--cfg loom` there is nothing here: the peers know no loom.
 #[cfg(not(loom))]
+mod ab;
+#[cfg(not(loom))]
 mod alloc;
 #[cfg(not(loom))]
 mod args;
@@ -27,6 +29,8 @@ mod os;
 mod output;
 #[cfg(not(loom))]
 mod paths;
+#[cfg(not(loom))]
+mod report;
 #[cfg(not(loom))]
 mod run;
 #[cfg(not(loom))]
@@ -59,6 +63,8 @@ fn main() -> std::process::ExitCode {
         Some(Command::CountChild(options)) => counts::child(&options),
         Some(Command::Wakeup(options)) => wakeup::main(&options),
         Some(Command::Items(options)) => items::main(&options),
+        Some(Command::Ab(options)) => ab::main(&options),
+        Some(Command::Report(options)) => report::main(&options),
         Some(Command::GateHash) => match gate::tree_hash(paths::root()) {
             Ok(hash) => {
                 println!("{hash}");

@@ -1,5 +1,6 @@
 //! The system calls of the harness: futex, resource use, affinity. No policy here.
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::time::Duration;
 
 /// Sleeps while `word` holds `value`, at most for `limit`. Returns on any wake, mismatch, signal or timeout: the
@@ -51,4 +52,26 @@ impl std::ops::Sub for Usage {
             switches: self.switches - before.switches,
         }
     }
+}
+
+/// Set by the first SIGINT or SIGTERM.
+static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+
+extern "C" fn note(_signal: libc::c_int) {
+    INTERRUPTED.store(true, Relaxed);
+}
+
+/// From now on SIGINT and SIGTERM are noted instead of ending the process: whoever calls this looks at
+/// [`interrupted`] between its steps.
+pub(crate) fn note_interrupts() {
+    let handler = note as extern "C" fn(libc::c_int) as libc::sighandler_t;
+    for signal in [libc::SIGINT, libc::SIGTERM] {
+        // SAFETY: the handler only stores to an atomic, which a signal handler may do.
+        unsafe { libc::signal(signal, handler) };
+    }
+}
+
+/// Whether a signal has asked to stop.
+pub(crate) fn interrupted() -> bool {
+    INTERRUPTED.load(Relaxed)
 }

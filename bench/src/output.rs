@@ -63,6 +63,12 @@ pub(crate) fn json(path: &Path, value: &Value) -> Result<(), String> {
     write(path, &(text + "\n"))
 }
 
+/// Reads a JSON file; the error names it.
+pub(crate) fn read_json(path: &Path) -> Result<Value, String> {
+    let text = fs::read_to_string(path).map_err(|e| said(path, &e))?;
+    serde_json::from_str(&text).map_err(|e| format!("{}: not JSON: {e}", path.display()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -75,8 +81,10 @@ mod tests {
         assert!(!path.exists(), "looking writes nothing");
         json(&path, &serde_json::json!({ "a": 1 })).unwrap();
         json(&path, &serde_json::json!({ "a": 2 })).unwrap();
-        assert!(fs::read_to_string(&path).unwrap().contains("\"a\": 2"));
+        assert_eq!(read_json(&path).unwrap()["a"], 2);
         assert_eq!(fs::read_dir(folder.join("a")).unwrap().count(), 1);
+        fs::write(&path, "{\"a\": ").unwrap();
+        assert!(read_json(&path).unwrap_err().contains("b.json: not JSON"));
         fs::remove_dir_all(&folder).unwrap();
     }
 

@@ -263,15 +263,24 @@ pub(crate) fn main(options: &args::Compare) -> Result<ExitCode, String> {
     let verdicts = targets::all(&rows, workers, tiny);
     let whole = json!({
         "kind": "compare", "host": host, "gate": gate.json(), "quiet": quiet.json(), "tiny": tiny, "results": results,
-        "targets": verdicts,
+        "targets": verdicts, "ceilings": ceilings(&scenarios, workers, tiny),
     });
     output::json(&out, &whole)?;
     println!("written: {}", out.display());
+    if let Some(page) = crate::report::beside(&out, &whole)? {
+        println!("charts: {}", page.display());
+    }
     if failed > 0 {
         eprintln!("{failed} of {} rows failed", rows.len());
         return Ok(ExitCode::FAILURE);
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Tasks per second that no pool can exceed, where the bodies take time.
+fn ceilings(scenarios: &[&'static Scenario], workers: usize, tiny: bool) -> Value {
+    let one = |s: &&'static Scenario| Some((s.name.to_owned(), json!(s.ceiling(workers, tiny)?)));
+    Value::Object(scenarios.iter().filter_map(one).collect())
 }
 
 /// Decides whether rates are taken, and shows the wait for a quiet machine.

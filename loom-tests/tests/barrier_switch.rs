@@ -5,7 +5,7 @@
 
 use loom::thread;
 use loom_tests::model;
-use scheduler::internals::idle::{IdleWord, Role};
+use scheduler::internals::idle::{Fences, IdleWord, Role};
 use scheduler::internals::mode::{BarrierMode, Mode};
 use scheduler::internals::sync::{Acquire, Arc, AtomicU32, Relaxed, Release, light};
 
@@ -16,9 +16,9 @@ struct World {
 }
 
 impl World {
-    fn new(mode: BarrierMode) -> Arc<World> {
-        let words = [IdleWord::new(false, mode == BarrierMode::Fence)];
-        Arc::new(World { words, mode: Mode::new(mode), queue: AtomicU32::new(0) })
+    fn new(fences: Fences) -> Arc<World> {
+        let words = [IdleWord::new(false, fences)];
+        Arc::new(World { words, mode: Mode::new(fences), queue: AtomicU32::new(0) })
     }
 
     fn spawn<R: 'static>(this: &Arc<World>, body: fn(&World) -> R) -> thread::JoinHandle<R> {
@@ -47,9 +47,9 @@ impl World {
     }
 }
 
-fn race(mode: BarrierMode, switchers: usize) -> impl Fn() + Send + Sync + 'static {
+fn race(fences: Fences, switchers: usize) -> impl Fn() + Send + Sync + 'static {
     move || {
-        let world = World::new(mode);
+        let world = World::new(fences);
         let switchers: Vec<_> = (0..switchers).map(|_| World::spawn(&world, World::switches)).collect();
         let parker = World::spawn(&world, World::parks);
         let woken = world.submits();
@@ -61,22 +61,22 @@ fn race(mode: BarrierMode, switchers: usize) -> impl Fn() + Send + Sync + 'stati
 
 #[test]
 fn membarrier() {
-    model("barrier_switch::membarrier", Some(5), 10, race(BarrierMode::Membarrier, 0));
+    model("barrier_switch::membarrier", Some(5), 10, race(Fences::None, 0));
 }
 
 #[test]
 fn fence() {
-    model("barrier_switch::fence", Some(5), 10, race(BarrierMode::Fence, 0));
+    model("barrier_switch::fence", Some(5), 10, race(Fences::Submits, 0));
 }
 
 #[test]
 fn one_switcher() {
-    model("barrier_switch::one_switcher", Some(3), 1000, race(BarrierMode::Membarrier, 1));
+    model("barrier_switch::one_switcher", Some(3), 1000, race(Fences::None, 1));
 }
 
 #[test]
 fn two_switchers() {
-    model("barrier_switch::two_switchers", Some(2), 1000, race(BarrierMode::Membarrier, 2));
+    model("barrier_switch::two_switchers", Some(2), 1000, race(Fences::None, 2));
 }
 
 /// The switch is complete for one parker and news to the next: the mode itself carries what the switcher's barrier
@@ -84,7 +84,7 @@ fn two_switchers() {
 #[test]
 fn switched_before_the_park() {
     model("barrier_switch::switched_before_the_park", Some(3), 100, || {
-        let world = World::new(BarrierMode::Membarrier);
+        let world = World::new(Fences::None);
         let switcher = World::spawn(&world, World::switches);
         let parker = World::spawn(&world, |world| (world.mode.get() == BarrierMode::Fence).then(|| world.parks()));
         let woken = world.submits();
@@ -98,7 +98,7 @@ fn switched_before_the_park() {
 #[test]
 fn barriers_are_counted() {
     model("barrier_switch::barriers_are_counted", Some(3), 3, || {
-        let world = World::new(BarrierMode::Membarrier);
+        let world = World::new(Fences::None);
         let parkers = [World::spawn(&world, World::parks), World::spawn(&world, World::parks)];
         parkers.into_iter().for_each(|parker| _ = parker.join().unwrap());
         assert_eq!(world.mode.heavies(), 2);

@@ -42,8 +42,8 @@ fn teeth() {
     loom_tests::teeth(&[
         ("owner_against_thief", "light"),
         ("owner_against_thief", "heavy"),
-        ("owner_against_thief_fenced", "B4"),
-        ("owner_against_thief_fenced", "B2"),
+        ("owner_against_thief_fenced", "B6"),
+        ("owner_against_thief_fenced", "B7"),
         ("owner_against_thief", "WQ1c"),
     ]);
 }

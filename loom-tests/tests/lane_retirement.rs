@@ -5,7 +5,7 @@
 
 use loom::thread;
 use loom_tests::model;
-use scheduler::internals::idle::IdleWord;
+use scheduler::internals::idle::{Fences, IdleWord};
 use scheduler::internals::lanes::{Aim, Entry, LaneTable};
 use scheduler::internals::sync::{Arc, Registration};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -26,7 +26,7 @@ impl World {
     fn new() -> Arc<World> {
         Arc::new(World {
             table: LaneTable::new(1),
-            word: IdleWord::new(false, false),
+            word: IdleWord::new(false, Fences::None),
             claimed: [0; 3].map(AtomicU32::new),
         })
     }

@@ -3,7 +3,7 @@
 
 use loom::thread;
 use loom_tests::model;
-use scheduler::internals::idle::{IdleWord, Role};
+use scheduler::internals::idle::{Fences, IdleWord, Role};
 use scheduler::internals::sync::{Arc, AtomicU32, Relaxed, Release, light};
 
 /// A submitter publishes while the only searcher ends its search and another worker sleeps: either the submitter is
@@ -11,7 +11,7 @@ use scheduler::internals::sync::{Arc, AtomicU32, Relaxed, Release, light};
 #[test]
 fn somebody_looks() {
     model("somebody_looks", None, 4, || {
-        let word = Arc::new(IdleWord::new(false, false));
+        let word = Arc::new(IdleWord::new(false, Fences::None));
         let tail = Arc::new(AtomicU32::new(0));
         word.announce(1, Role::default(), false);
         assert!(word.begin_search(1));

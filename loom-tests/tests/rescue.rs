@@ -6,6 +6,7 @@ mod world;
 
 use loom_tests::model;
 use scheduler::internals::mode::BarrierMode::{self, Fence, Membarrier};
+use scheduler::internals::worker::Tuning;
 use world::{ENDLESS, SLOW, World};
 
 /// The owner queues `tasks` tasks on its ring and never looks at it again; the other finds it hidden.
@@ -62,9 +63,9 @@ fn sleeping_owner_fenced() {
 }
 
 /// The owner is not stuck at all: it takes its tasks back while the other rescues.
-fn lively(tasks: usize, mode: BarrierMode) -> impl Fn() + Send + Sync + 'static {
+fn lively(tasks: usize, mode: BarrierMode, tuning: Tuning) -> impl Fn() + Send + Sync + 'static {
     move || {
-        let world = World::new(2, tasks, mode, ENDLESS);
+        let world = World::new(2, tasks, mode, tuning);
         let tally = world.tally;
         let owner = world.helper_with(0, move |context| {
             for task in 0..tasks {
@@ -79,12 +80,19 @@ fn lively(tasks: usize, mode: BarrierMode) -> impl Fn() + Send + Sync + 'static 
 
 #[test]
 fn lively_owner() {
-    model("rescue::lively_owner", Some(1), 200, lively(1, Membarrier));
+    model("rescue::lively_owner", Some(1), 200, lively(1, Membarrier, ENDLESS));
 }
 
 #[test]
 fn lively_owner_fenced() {
-    model("rescue::lively_owner_fenced", Some(1), 200, lively(1, Fence));
+    model("rescue::lively_owner_fenced", Some(1), 200, lively(1, Fence, ENDLESS));
+}
+
+/// Submits and parks fence, rescues do not: the owner takes its tasks back for free.
+#[test]
+fn lively_owner_half_fenced() {
+    let tuning = Tuning { no_membarrier: false, ..ENDLESS };
+    model("rescue::lively_owner_half_fenced", Some(1), 200, lively(1, Fence, tuning));
 }
 
 #[test]
@@ -92,8 +100,10 @@ fn teeth() {
     loom_tests::teeth(&[
         ("lively_owner", "light"),
         ("lively_owner", "heavy"),
-        ("lively_owner_fenced", "B2"),
-        ("lively_owner_fenced", "B4"),
+        ("lively_owner_fenced", "B6"),
+        ("lively_owner_fenced", "B7"),
+        ("lively_owner_half_fenced", "light"),
+        ("lively_owner_half_fenced", "heavy"),
         ("stuck_owner", "park-no-look"),
         ("sleeping_owner", "light"),
         ("sleeping_owner_fenced", "B5"),

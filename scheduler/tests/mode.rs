@@ -2,13 +2,13 @@
 #![cfg(not(loom))]
 
 use scheduler::internals::config::{HEAVIES_PER_LOOK, HEAVIES_PER_SECOND};
-use scheduler::internals::idle::idle_words;
+use scheduler::internals::idle::{Fences, idle_words};
 use scheduler::internals::mode::{BarrierMode, Mode};
 use std::time::Instant;
 
 /// Three looks' worth of heavy sides; true if they came at more than twice the rate that is too much.
 fn hurry(mode: &Mode) -> bool {
-    let words = idle_words(1, false).unwrap();
+    let words = idle_words(1, Fences::None).unwrap();
     let began = Instant::now();
     for _ in 0..3 * HEAVIES_PER_LOOK {
         assert!(mode.heavy_side(&words));
@@ -26,7 +26,7 @@ fn too_many_parks_change_to_fences() {
     if !registered() {
         return println!("skipped: the kernel refuses membarrier");
     }
-    let mode = Mode::new(BarrierMode::Membarrier);
+    let mode = Mode::new(Fences::None);
     if hurry(&mode) {
         assert_eq!(mode.get(), BarrierMode::Fence);
     } else {
@@ -39,7 +39,7 @@ fn a_mode_asked_for_by_name_stays() {
     if !registered() {
         return println!("skipped: the kernel refuses membarrier");
     }
-    let mut mode = Mode::new(BarrierMode::Membarrier);
+    let mut mode = Mode::new(Fences::None);
     mode.pin();
     hurry(&mode);
     assert_eq!(mode.get(), BarrierMode::Membarrier);

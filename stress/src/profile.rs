@@ -22,6 +22,8 @@ pub struct Profile {
     pub workers: usize,
     /// The barrier.
     pub barrier: Barrier,
+    /// As if the kernel had no membarrier: owners fence, too.
+    pub bare: bool,
     /// What goes wrong.
     pub fault: Fault,
     /// Everything on one CPU.
@@ -39,6 +41,7 @@ const PLAIN: Profile = Profile {
     name: "plain",
     workers: 2,
     barrier: Barrier::Auto,
+    bare: false,
     fault: Fault::None,
     one_cpu: false,
     emphasis: "",
@@ -61,13 +64,13 @@ pub fn of_round(round: u32) -> Profile {
         5 => plain(8),
         6 => plain(32),
         7 => fence(2),
-        8 => fence(4),
+        8 => Profile { bare: true, ..fence(4) },
         9 => stalls(2),
         10 => stalls(3),
         11 => stalls(4),
         12 => Profile { barrier: Barrier::Fence, ..stalls(8) },
         13 => interrupts(2),
-        14 => Profile { barrier: Barrier::Fence, ..interrupts(4) },
+        14 => Profile { barrier: Barrier::Fence, bare: true, ..interrupts(4) },
         15 => one_cpu(1),
         16 => one_cpu(4),
         17 => emphasis("lifecycle", 2),

@@ -7,6 +7,7 @@ use crate::report::say;
 use crate::storm::Storm;
 use crate::watchdog::{self, Watchdog};
 use crate::{os, profile::ROUNDS};
+use scheduler::internals::worker::Tuning;
 use scheduler::{Builder, Scheduler};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Mutex;
@@ -107,7 +108,9 @@ impl Round {
 
     /// A builder with the barrier of this round.
     pub fn builder_of(&self, workers: usize) -> Builder {
-        Scheduler::builder().workers(workers).barrier(self.profile.barrier).thread_name(|index| format!("w-{index}"))
+        let tuning = Tuning { no_membarrier: self.profile.bare, ..Tuning::default() };
+        let builder = Scheduler::builder().workers(workers).barrier(self.profile.barrier).tuning(tuning);
+        builder.thread_name(|index| format!("w-{index}"))
     }
 
     /// Builds, and watches what was built.

@@ -4,8 +4,7 @@
 //! that this shape finds in seconds.
 #![cfg(not(loom))]
 
-use scheduler::BarrierMode;
-use scheduler::internals::idle::{IdleWord, Role};
+use scheduler::internals::idle::{Fences, IdleWord, Role};
 use scheduler::internals::mode::Mode;
 use scheduler::internals::queue::lane::Lane;
 use scheduler::internals::sync::{Line, Reclaimer, full_fence, light};
@@ -67,14 +66,14 @@ impl Table {
 }
 
 /// Rounds, rounds in which the worker would have slept, rounds in which that would have been for ever.
-fn play(time: Duration, mode: BarrierMode, sound: bool, random: &mut Random) -> (u64, u64, u64) {
+fn play(time: Duration, fences: Fences, sound: bool, random: &mut Random) -> (u64, u64, u64) {
     let reclaimer = Reclaimer::new();
-    let words = [IdleWord::new(false, mode == BarrierMode::Fence)];
+    let words = [IdleWord::new(false, fences)];
     let [word] = words;
     let table = Table {
         lane: Lane::new(),
         word,
-        mode: Mode::new(mode),
+        mode: Mode::new(fences),
         begun: Line(AtomicU64::new(0)),
         ended: Line(AtomicU64::new(0)),
         saw: Line(AtomicBool::new(false)),
@@ -115,12 +114,12 @@ fn play(time: Duration, mode: BarrierMode, sound: bool, random: &mut Random) -> 
     (rounds, slept, lost)
 }
 
-fn sound(name: &'static str, mode: BarrierMode) {
+fn sound(name: &'static str, fences: Fences) {
     run(name, |round| {
-        if mode == BarrierMode::Membarrier && scheduler::Scheduler::builder().workers(1).build().is_err() {
+        if fences == Fences::None && scheduler::Scheduler::builder().workers(1).build().is_err() {
             return say(&format!("{name}: SKIPPED, no scheduler"));
         }
-        let (rounds, slept, lost) = play(round.time(400), mode, true, &mut round.random());
+        let (rounds, slept, lost) = play(round.time(400), fences, true, &mut round.random());
         say(&format!("{name}: {rounds} rounds, {slept} would have slept, {lost} for ever"));
         assert_eq!(lost, 0, "lost wake-ups in {rounds} rounds");
     });
@@ -128,12 +127,12 @@ fn sound(name: &'static str, mode: BarrierMode) {
 
 #[test]
 fn membarrier() {
-    sound("dekker::membarrier", BarrierMode::Membarrier);
+    sound("dekker::membarrier", Fences::None);
 }
 
 #[test]
 fn fence() {
-    sound("dekker::fence", BarrierMode::Fence);
+    sound("dekker::fence", Fences::Submits);
 }
 
 /// The control: without the barriers the same rounds do lose wake-ups, on a host with two free CPUs. It needs
@@ -144,7 +143,7 @@ fn without_barriers_it_shows() {
     run("dekker::without_barriers_it_shows", |round| {
         let (mut all, mut random) = (0, round.random());
         for _ in 0..60 {
-            let (rounds, slept, lost) = play(Duration::from_secs(1), BarrierMode::Membarrier, false, &mut random);
+            let (rounds, slept, lost) = play(Duration::from_secs(1), Fences::None, false, &mut random);
             all += rounds;
             if lost != 0 {
                 return say(&format!(

@@ -7,7 +7,7 @@
 
 use loom::thread;
 use scheduler::Submitter;
-use scheduler::internals::idle::idle_words;
+use scheduler::internals::idle::{Fences, idle_words};
 use scheduler::internals::mode::{BarrierMode, Mode};
 use scheduler::internals::numa::{Pin, Placement, Seat, Topology, plan};
 use scheduler::internals::park::Parker;
@@ -20,11 +20,11 @@ use std::sync::atomic::{AtomicU32 as Count, Ordering::Relaxed};
 use std::time::Duration;
 
 /// No sleep has a limit: a lost wake-up is a deadlock.
-pub(crate) const ENDLESS: Tuning = Tuning { cpu: None, task_ns: None, no_standby: true };
+pub(crate) const ENDLESS: Tuning = Tuning { no_standby: true, no_membarrier: true, ..Tuning::NONE };
 /// Every task is long: nobody becomes fast, but there is a standby.
-pub(crate) const SLOW: Tuning = Tuning { cpu: None, task_ns: Some(10_000), no_standby: false };
+pub(crate) const SLOW: Tuning = Tuning { task_ns: Some(10_000), no_membarrier: true, ..Tuning::NONE };
 /// Every task is short.
-pub(crate) const FAST: Tuning = Tuning { cpu: None, task_ns: Some(0), no_standby: false };
+pub(crate) const FAST: Tuning = Tuning { task_ns: Some(0), no_membarrier: true, ..Tuning::NONE };
 
 /// The scheduler, and what its tasks report to.
 pub(crate) struct World {
@@ -166,13 +166,18 @@ impl World {
         mode: BarrierMode,
         tuning: Tuning,
     ) -> World {
-        lights_out(mode == BarrierMode::Fence);
+        let fences = match (mode, tuning.no_membarrier) {
+            (BarrierMode::Fence, true) => Fences::All,
+            (BarrierMode::Fence, false) => Fences::Submits,
+            _ => Fences::None,
+        };
+        lights_out(fences == Fences::All);
         let remote = |seat: Seat| Remote::new(seat.index / workers, seat.index % workers, seat);
         let shared = Shared::new(
             1,
             PhaseWord::new().expect("no page is mapped here"),
-            Mode::new(mode),
-            idle_words(shards, mode == BarrierMode::Fence).expect("no page is mapped here"),
+            Mode::new(fences),
+            idle_words(shards, fences).expect("no page is mapped here"),
             seats.into_iter().map(remote).collect(),
             None,
             Duration::ZERO,

@@ -16,7 +16,8 @@ const LOOK: u64 = 1 << 60;
 const FENCED: u64 = 1 << 61;
 const HUNGRY: u64 = 1 << 62;
 const CLOSED: u64 = 1 << 59;
-/// None of the four above; the sign, so that a poll is one comparison with memory. Inverted, because the child of a
+const BARE: u64 = 1 << 58;
+/// None of the five above; the sign, so that a poll is one comparison with memory. Inverted, because the child of a
 /// fork finds a wiped word, which must not look calm.
 const CALM: u64 = 1 << 63;
 
@@ -40,10 +41,18 @@ impl State {
     pub fn hungry(self) -> bool {
         self.0 & HUNGRY != 0
     }
-    /// The light side of the barrier must be a full fence.
+    /// The light side of a submit against a park must be a full fence.
     #[inline(always)]
     pub fn fenced(self) -> bool {
         self.0 & FENCED != 0
+    }
+    /// The fence mode, and nothing else that a submitter must attend to. Not so in the child of a fork.
+    pub fn merely_fenced(self) -> bool {
+        self.0 & (FENCED | LOOK | CLOSED) == FENCED
+    }
+    /// The light side of an owner against a rescue must be a full fence, too: the scheduler has no membarrier.
+    pub fn bare(self) -> bool {
+        self.0 & BARE != 0
     }
     /// Bit mask of the workers that sleep or are about to.
     pub fn idle(self) -> u32 {
@@ -78,7 +87,7 @@ impl State {
         // While somebody searches and others sleep, a submitter relies on the searcher to wake the next: that takes a
         // fence on both sides, as the searcher does not pass the heavy one.
         let relying = self.searching() != 0 && bits & (IDLE | SIBLINGS) != 0;
-        if bits & (LOOK | FENCED | HUNGRY | CLOSED) == 0 && !relying {
+        if bits & (LOOK | FENCED | HUNGRY | CLOSED | BARE) == 0 && !relying {
             bits |= CALM;
         }
         State(bits)
@@ -107,12 +116,23 @@ pub struct Role {
     pub fast: bool,
 }
 
+/// Which light sides are full fences from the start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fences {
+    /// None.
+    None,
+    /// Those against a parker or the closer: it uses no membarrier.
+    Submits,
+    /// Those of an owner against a rescue as well: the kernel has no membarrier, and this stays so.
+    All,
+}
+
 /// The idle words of a scheduler's shards, in memory that a fork wipes.
 ///
 /// # Errors
 /// When the memory cannot be mapped.
-pub fn idle_words(shards: usize, fenced: bool) -> std::io::Result<Wiped<IdleWord>> {
-    let words = (0..shards).map(|_| IdleWord::new(shards > 1, fenced)).collect();
+pub fn idle_words(shards: usize, fences: Fences) -> std::io::Result<Wiped<IdleWord>> {
+    let words = (0..shards).map(|_| IdleWord::new(shards > 1, fences)).collect();
     // SAFETY: a word of zeros is valid, and atomics need no drop.
     unsafe { Wiped::new(words) }
 }
@@ -127,9 +147,14 @@ struct Words {
 }
 
 impl IdleWord {
-    /// A shard in which everybody is busy. `siblings`: there are other shards. `fenced`: start in the fence mode.
-    pub fn new(siblings: bool, fenced: bool) -> Self {
-        let bits = if siblings { SIBLINGS } else { 0 } | if fenced { FENCED } else { 0 };
+    /// A shard in which everybody is busy. `siblings`: there are other shards.
+    pub fn new(siblings: bool, fences: Fences) -> Self {
+        let fences = match fences {
+            Fences::None => 0,
+            Fences::Submits => FENCED,
+            Fences::All => FENCED | BARE,
+        };
+        let bits = if siblings { SIBLINGS } else { 0 } | fences;
         let (state, recent) = (State(bits).derive().0, Recent::START.bits());
         IdleWord(Line(Words { state: AtomicU64::new(state), recent: AtomicU64::new(recent) }))
     }

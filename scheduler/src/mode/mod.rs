@@ -1,7 +1,7 @@
 #![doc = include_str!("README.md")]
 
 use crate::config::{HEAVIES_PER_LOOK, HEAVIES_PER_SECOND};
-use crate::idle::IdleWord;
+use crate::idle::{Fences, IdleWord};
 use crate::sync::{AtomicU32, AtomicU64, Relaxed, Release, full_fence, heavy, ord, planted, ticks, ticks_per_us};
 
 /// Which barrier stands between a submit's publication and its look at the idle word.
@@ -23,12 +23,16 @@ pub struct Mode {
     /// Time stamp of the last look at the rate.
     mark: AtomicU64,
     pinned: bool,
+    /// There is no membarrier, and never was: owners fence.
+    bare: bool,
 }
 
 impl Mode {
-    /// A scheduler that starts in `mode`.
-    pub fn new(mode: BarrierMode) -> Self {
-        Mode { word: AtomicU32::new(mode as u32), heavies: AtomicU64::new(0), mark: AtomicU64::new(0), pinned: false }
+    /// A scheduler whose idle words start with these `fences`.
+    pub fn new(fences: Fences) -> Self {
+        let mode = if fences == Fences::None { BarrierMode::Membarrier } else { BarrierMode::Fence };
+        let (heavies, mark) = (AtomicU64::new(0), AtomicU64::new(0));
+        Mode { word: AtomicU32::new(mode as u32), heavies, mark, pinned: false, bare: fences == Fences::All }
     }
 
     /// The mode now.
@@ -60,6 +64,23 @@ impl Mode {
             return self.give_up_membarrier(words);
         }
         heavy() || self.give_up_membarrier(words)
+    }
+
+    /// The heavy side of a rescue. Owners are many times as frequent as rescues, so it is membarrier in every mode as
+    /// long as the kernel has one. False: nothing may be concluded.
+    pub fn rescue_side(&self, words: &[IdleWord]) -> bool {
+        if self.bare {
+            full_fence("B7");
+            return true;
+        }
+        // Relaxed: a statistic.
+        self.heavies.fetch_add(1, Relaxed);
+        if heavy() {
+            return true;
+        }
+        // Refused in mid-life. The parkers can go over to fences, the owners cannot: that would take the barrier.
+        self.give_up_membarrier(words);
+        false
     }
 
     /// The mode was asked for by name: it does not change because of how often it is used.

@@ -77,7 +77,7 @@ impl Rounds {
     /// Other nodes may be asked.
     #[inline]
     pub fn reach_far(self) -> bool {
-        self.0 >= REMOTE_AFTER
+        self.0.checked_sub(REMOTE_AFTER).is_some()
     }
 
     /// A round that reached everything has found nothing: the searcher may give up. `apart`: there are other nodes.

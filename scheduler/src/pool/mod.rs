@@ -3,8 +3,8 @@
 use crate::builder::{Barrier, Builder};
 use crate::credit::Credits;
 use crate::error::BuildError;
-use crate::idle::{IdleWord, idle_words};
-use crate::mode::{BarrierMode, Mode};
+use crate::idle::{Fences, IdleWord, idle_words};
+use crate::mode::Mode;
 use crate::phase::{Phase, PhaseWord};
 use crate::policy::Layout;
 use crate::submit::{enter_worker, forget_last, lend_worker};
@@ -13,6 +13,7 @@ use crate::sys;
 use crate::task::cells;
 use crate::worker::{Context, Remote, Shared, without_unwinding};
 use numa::{Seat, Topology};
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
@@ -34,8 +35,8 @@ pub(crate) fn start(mut builder: Builder) -> Result<Pool, BuildError> {
     let placement = builder.placement.take().unwrap_or_default();
     let seats = numa::plan(&topology, &placement, builder.pin, workers).map_err(BuildError::Placement)?;
     let barrier = builder.barrier.unwrap_or_default();
-    let start_mode = choose_mode(barrier)?;
-    let mut mode = Mode::new(start_mode);
+    let fences = choose_fences(barrier, builder.tuning.no_membarrier)?;
+    let mut mode = Mode::new(fences);
     if barrier == Barrier::Membarrier {
         mode.pin();
     }
@@ -43,7 +44,7 @@ pub(crate) fn start(mut builder: Builder) -> Result<Pool, BuildError> {
     let spin = builder.spin_for(&topology, workers);
     let remotes = seat(&topology, seats);
     let shards = remotes.iter().map(|worker| worker.shard + 1).max().unwrap_or(1);
-    let words = idle_words(shards, start_mode == BarrierMode::Fence).map_err(BuildError::Memory)?;
+    let words = idle_words(shards, fences).map_err(BuildError::Memory)?;
     let credits = builder.capacity.map(Credits::new);
     let mut shared =
         Shared::new(next_id(), phase, mode, words, remotes, credits, spin, builder.hooks, builder.tuning, topology);
@@ -63,10 +64,12 @@ fn next_id() -> u64 {
     *next - 1
 }
 
-fn choose_mode(barrier: Barrier) -> Result<BarrierMode, BuildError> {
-    match (barrier, sys::membarrier_register()) {
-        (Barrier::Fence, _) | (Barrier::Auto, Err(_)) => Ok(BarrierMode::Fence),
-        (_, Ok(())) => Ok(BarrierMode::Membarrier),
+fn choose_fences(barrier: Barrier, refused: bool) -> Result<Fences, BuildError> {
+    let registered = if refused { Err(io::ErrorKind::Unsupported.into()) } else { sys::membarrier_register() };
+    match (barrier, registered) {
+        (Barrier::Fence, Ok(())) => Ok(Fences::Submits),
+        (Barrier::Fence | Barrier::Auto, Err(_)) => Ok(Fences::All),
+        (_, Ok(())) => Ok(Fences::None),
         (Barrier::Membarrier, Err(refused)) => Err(BuildError::Membarrier(refused)),
     }
 }

@@ -359,6 +359,9 @@ unsafe fn on_lane<J: Job>(shared: &Shared, entry: &Entry, job: J, full: OnFull) 
 unsafe fn published<J: Job>(shared: &Shared, entry: &Entry) -> Result<(), SubmitError<J>> {
     // SAFETY: points into the scheduler that the caller borrows.
     let state = unsafe { &*entry.word() }.settle();
+    if state.merely_fenced() {
+        return Ok(());
+    }
     if refuses(shared) {
         // SAFETY: the producer.
         let position = unsafe { entry.lane.position() } - 1;

@@ -10,6 +10,10 @@
 #[cfg(not(loom))]
 mod real {
     use crossbeam_epoch as epoch;
+    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+    /// What is retired and not freed, in all domains. Relaxed: a reason to flush, nothing rests on it.
+    static PENDING: AtomicUsize = AtomicUsize::new(0);
 
     /// A domain of readers and retired memory; one per scheduler.
     pub struct Reclaimer(epoch::Collector);
@@ -36,8 +40,13 @@ mod real {
             Pin(self.0.pin())
         }
         /// Pushes this thread's garbage to the domain and collects some; called before a thread sleeps.
+        ///
+        /// Nothing to free, nothing done: a flush makes garbage of its own, the nodes of the domain's queue, so that
+        /// one after the other they would never end.
         pub fn flush(&self) {
-            self.0.pin().flush();
+            if PENDING.load(Relaxed) != 0 {
+                self.0.pin().flush();
+            }
         }
     }
 
@@ -48,8 +57,12 @@ mod real {
         /// `ptr` came from `Box::into_raw`, is unlinked, and is retired once.
         pub unsafe fn retire<T: Send + 'static>(&self, ptr: *mut T) {
             let address = ptr as usize;
-            // SAFETY: a box by the caller's promise, freed once.
-            let free = move || drop(unsafe { Box::from_raw(address as *mut T) });
+            let free = move || {
+                PENDING.fetch_sub(1, Relaxed);
+                // SAFETY: a box by the caller's promise, freed once.
+                drop(unsafe { Box::from_raw(address as *mut T) });
+            };
+            PENDING.fetch_add(1, Relaxed);
             // SAFETY: unlinked by the caller's promise, so only pinned readers can still see it, and they delay this.
             unsafe { self.0.defer_unchecked(free) }
         }

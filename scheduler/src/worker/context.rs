@@ -5,7 +5,7 @@ use super::remote::Remote;
 use super::run::without_unwinding;
 use super::shared::Shared;
 use crate::config::{BATCH, STACK_RESERVE, STACK_SIZE};
-use crate::idle::IdleWord;
+use crate::idle::{IdleWord, State};
 use crate::lanes::{Aim, Entry};
 use crate::latch::ForkLatch;
 use crate::park::Parker;
@@ -71,6 +71,10 @@ pub struct Context {
     own_lane: Cell<*const Entry>,
     /// Per worker: tasks it had run when this worker last looked.
     pub(super) seen: Box<[Cell<u64>]>,
+    /// The victim of the fork that was stolen last, and when; until it has run.
+    pub(super) stolen_fork: Cell<Option<(u32, u64)>>,
+    /// As the standby it has seen nobody get on: its next search asks for fine forks, too.
+    pub(super) insist: Cell<bool>,
     stack_floor: Cell<usize>,
     stack_reserve: usize,
 }
@@ -99,6 +103,8 @@ impl Context {
             turn: Cell::new(0),
             own_lane: Cell::new(null()),
             seen: shared.workers.iter().map(|_| Cell::new(0)).collect(),
+            stolen_fork: Cell::new(None),
+            insist: Cell::new(false),
             stack_floor: Cell::new(stack_floor),
             stack_reserve: STACK_RESERVE.min(shared.stack_size / 4),
         }
@@ -313,7 +319,7 @@ impl Context {
             light();
             self.word().load().attention()
         };
-        self.forks().pop_polled(poll, || self.attend())
+        self.forks().pop_polled(poll, || self.attend_pop())
     }
 
     // ---- hungry and parked peers -----------------------------------------------------------------------------
@@ -334,23 +340,50 @@ impl Context {
     pub(super) fn between(&self, word: &IdleWord) {
         light();
         if word.load().attention() {
-            self.attend();
+            self.attend_pop();
         }
     }
 
-    /// Somebody is hungry, or parked with nobody looking.
+    /// After a push: somebody is hungry, or parked with nobody looking, or the mode asks for a fence.
     #[cold]
     #[inline(never)]
     pub(super) fn attend(&self) {
         let mut state = self.word().load();
         if state.fenced() {
-            // The light side in the fence mode: of a pop against a rescue, and of a push against a parker.
+            // The light side of a push against a parker in the fence mode.
             full_fence("B4");
             state = self.word().load();
         }
-        if !state.hungry() && !state.look() {
-            return;
+        if self.shall_give(state) {
+            self.give(state);
         }
+    }
+
+    /// Forks that are not worth a theft wake nobody as long as a standby would find them.
+    #[inline(always)]
+    fn shall_give(&self, state: State) -> bool {
+        let only_fine = || state.standby() && self.me().is_fine() && self.ring().private_len() == 0;
+        state.hungry() || state.look() && !only_fine()
+    }
+
+    /// The same in the middle of a pop.
+    #[cold]
+    #[inline(never)]
+    fn attend_pop(&self) {
+        let state = self.word().load();
+        if state.bare() {
+            // The light side of a pop against a rescue where there is no membarrier.
+            full_fence("B6");
+        }
+        if self.shall_give(state) {
+            self.give(state);
+        }
+    }
+
+    /// Publishes for the hungry, and wakes somebody if there is something to have.
+    #[cold]
+    #[inline(never)]
+    fn give(&self, state: State) {
         #[cfg(feature = "measure")]
         if self.shared.tuning.no_steal {
             return;

@@ -8,7 +8,7 @@ use super::remote::Remote;
 use crate::config::{BATCH, STEAL_MAX};
 use crate::lanes::{Aim, Entry};
 use crate::policy::{far_turn, share};
-use crate::sync::Pin;
+use crate::sync::{Pin, ticks};
 use crate::task::raw::{Header, RawTask};
 use std::mem::MaybeUninit;
 
@@ -177,13 +177,14 @@ impl Context {
 
     /// Takes a share of what the nearest victim within reach has public; a fork counts for more.
     pub(super) fn steal(&self) -> Option<*mut Header> {
-        for (position, &victim) in self.victims.within(self.rounds.get()).iter().enumerate() {
-            let victim = &self.shared.workers[victim as usize];
+        for (position, &index) in self.victims.within(self.rounds.get()).iter().enumerate() {
+            let victim = &self.shared.workers[index as usize];
             if victim.public_len() == 0 {
                 continue;
             }
             if let Some(fork) = victim.forks.steal() {
                 self.count_steal(position, 1);
+                self.stolen_fork.set(Some((index, ticks())));
                 return Some(fork);
             }
             let mut batch = [MaybeUninit::uninit(); STEAL_MAX];
@@ -194,6 +195,19 @@ impl Context {
             }
         }
         None
+    }
+
+    /// Runs what a search has found, and remembers what a stolen fork was worth.
+    pub(super) fn run_found(&self, task: *mut Header) {
+        let fork = self.stolen_fork.take();
+        self.run_guarded(task);
+        let Some((victim, began)) = fork else { return };
+        let victim = &self.shared.workers[victim as usize];
+        victim.learn_grain(self.shared.tuning.task_ns.unwrap_or_else(|| self.ns(ticks().wrapping_sub(began))));
+        if victim.is_fine() {
+            // Finding it was no success: it does not prolong the next search.
+            self.shorten_spin();
+        }
     }
 
     fn count_steal(&self, position: usize, tasks: u64) {
@@ -207,7 +221,7 @@ impl Context {
     pub(super) fn rescue(&self) -> bool {
         for &victim in self.victims.all() {
             let victim = &self.shared.workers[victim as usize];
-            let heavy = || self.shared.heavy_side();
+            let heavy = || self.shared.rescue_side();
             if victim.forks.private_len() != 0 && victim.forks.rescue(heavy)
                 || victim.ring.private_hint() != 0 && victim.ring.rescue(heavy)
             {
@@ -284,6 +298,12 @@ impl Context {
     /// Another worker has tasks that can be stolen now.
     pub(super) fn others_public(&self) -> bool {
         self.victims.all().iter().any(|&v| self.shared.workers[v as usize].public_len() != 0)
+    }
+
+    /// Another worker hides something that is worth asking for; with `insist` whatever it is.
+    pub(super) fn others_hide(&self, insist: bool) -> bool {
+        let hides = |worker: &Remote| worker.hides_coarse() || insist && worker.private_hint() != 0;
+        self.victims.all().iter().any(|&v| hides(&self.shared.workers[v as usize]))
     }
 
     /// Another worker has tasks that only it, or a rescue, can reach.

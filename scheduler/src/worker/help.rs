@@ -32,7 +32,7 @@ impl Context {
                 continue;
             }
             match self.search(Some(wait)) {
-                Outcome::Task(task) => self.run_guarded(task),
+                Outcome::Task(task) => self.run_found(task),
                 Outcome::Again | Outcome::Finished => {}
             }
         }

@@ -1,7 +1,7 @@
 //! The half of a worker that other threads may touch.
 #![expect(unsafe_code, reason = "wakes a futex word by address")]
 
-use crate::config::{FORKS, RING};
+use crate::config::{FINE_NS, FORKS, RING};
 use crate::park::Parker;
 use crate::queue::forks::Forks;
 use crate::queue::local::Ring;
@@ -75,6 +75,8 @@ pub struct Remote {
     pub parker: Arc<Parker>,
     /// 1 while it is counted as fast. Whoever takes the mark away uncounts it.
     fast: Line<AtomicU32>,
+    /// Mean nanoseconds of the forks stolen from it, a hint that thieves keep.
+    grain: Line<AtomicU32>,
     /// Statistics, and the sign of life that the standby watches.
     pub counters: Line<Counters>,
     /// Its shard.
@@ -100,6 +102,8 @@ impl Remote {
             forks: Forks::new(),
             parker: Arc::new(Parker::new()),
             fast: Line(AtomicU32::new(0)),
+            // Nobody has tried yet: worth a try.
+            grain: Line(AtomicU32::new(16 * FINE_NS)),
             counters: Line(Counters::default()),
             shard,
             bit,
@@ -119,6 +123,24 @@ impl Remote {
     /// Tasks and forks that only the owner or a rescue reaches.
     pub fn private_hint(&self) -> u32 {
         self.ring.private_hint() + self.forks.private_len()
+    }
+
+    /// Its forks have not been worth a theft lately.
+    #[inline(always)]
+    pub fn is_fine(&self) -> bool {
+        self.grain.0.load(Relaxed) < FINE_NS
+    }
+
+    /// A thief has run a fork of this worker in `ns`. Relaxed: a lost update changes the mean a little.
+    pub fn learn_grain(&self, ns: u64) {
+        let mean = u64::from(self.grain.0.load(Relaxed));
+        let mean = (mean * 7 + ns) / 8;
+        self.grain.0.store(mean.min(1 << 30) as u32, Relaxed);
+    }
+
+    /// It hides something that is worth asking for.
+    pub fn hides_coarse(&self) -> bool {
+        self.ring.private_hint() != 0 || !self.is_fine() && self.forks.private_len() != 0
     }
 
     /// The worker is counted as fast.

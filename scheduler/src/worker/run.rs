@@ -17,7 +17,7 @@ impl Context {
         loop {
             while self.run_streak() {}
             match self.search(None) {
-                Outcome::Task(task) => self.run_guarded(task),
+                Outcome::Task(task) => self.run_found(task),
                 Outcome::Again => {}
                 Outcome::Finished => return,
             }

@@ -42,7 +42,7 @@ impl Context {
             if searching {
                 match self.look_around(&over) {
                     Some(outcome) => return outcome,
-                    None => self.spin.set((self.spin.get() / 2).max(self.spin_limit() / 8)),
+                    None => self.shorten_spin(),
                 }
             }
             match self.park(searching, wait) {
@@ -59,6 +59,10 @@ impl Context {
 
     fn spin_limit(&self) -> u64 {
         self.shared.spin.as_micros() as u64 * self.ticks_per_us
+    }
+
+    pub(super) fn shorten_spin(&self) {
+        self.spin.set((self.spin.get() / 2).max(self.spin_limit() / 8));
     }
 
     fn begin_search(&self) -> bool {
@@ -107,6 +111,7 @@ impl Context {
     fn look_around(&self, over: &dyn Fn() -> bool) -> Option<Outcome> {
         let began = ticks();
         let patience = PATIENCE_US * self.ticks_per_us;
+        let insist = self.insist.take();
         let mut round = 0u32;
         loop {
             if over() {
@@ -119,7 +124,7 @@ impl Context {
                 return Some(Outcome::Task(task));
             }
             let waited = ticks().wrapping_sub(began);
-            let private = self.others_private();
+            let private = self.others_hide(insist);
             let hidden = private || self.aimed_elsewhere();
             if private {
                 self.word().raise_hungry();
@@ -194,7 +199,9 @@ impl Context {
         let watch = (self.sample(false).watch || others_fast) && !self.shared.tuning.no_standby;
         let standby = self.word().announce(self.me().bit, Role { searching, fast }, watch);
         let sure = self.shared.heavy_side();
-        let mut nap = Duration::from_micros(STANDBY_MIN_US);
+        // Fine forks alone are worth a look now and then.
+        let fine = !self.others_hide(false) && self.others_private();
+        let mut nap = Duration::from_micros(if fine { STANDBY_MAX_US } else { STANDBY_MIN_US });
         let mut stuck = false;
         loop {
             if stuck || wait.is_some_and(Wait::is_over) || !planted("park-no-look") && self.work_for_me(standby) {
@@ -226,6 +233,7 @@ impl Context {
                 nap = (nap * 2).min(Duration::from_micros(STANDBY_MAX_US));
                 let peers = self.sample(true);
                 stuck = peers.stuck;
+                self.insist.set(stuck);
                 if !peers.watch && !self.anyone_fast() {
                     return self.stay(standby);
                 }

@@ -46,6 +46,20 @@ pub struct Tuning {
     /// Nobody steals, and nobody wakes another worker for what only a theft could give it.
     #[cfg(feature = "measure")]
     pub no_steal: bool,
+    /// The kernel refuses membarrier from the start.
+    pub no_membarrier: bool,
+}
+
+impl Tuning {
+    /// Believe what you see.
+    pub const NONE: Tuning = Tuning {
+        cpu: None,
+        task_ns: None,
+        no_standby: false,
+        #[cfg(feature = "measure")]
+        no_steal: false,
+        no_membarrier: false,
+    };
 }
 
 /// Everything of a scheduler that outlives its handles.
@@ -219,10 +233,15 @@ impl Shared {
         }
     }
 
-    /// The heavy side of the barrier, for parkers, thieves and the closer.
+    /// The heavy side of the barrier, for parkers and the closer.
     #[inline]
     pub fn heavy_side(&self) -> bool {
         self.mode.heavy_side(&self.words)
+    }
+
+    /// The heavy side of the barrier against an owner in a pop.
+    pub fn rescue_side(&self) -> bool {
+        self.mode.rescue_side(&self.words)
     }
 
     /// Open -> closing -> sealed: refuses submissions, and makes everything accepted visible to the workers.

@@ -53,6 +53,25 @@ impl Topology {
         Spec::new(text).facts().map(assemble)
     }
 
+    /// What libhwloc makes of this host, or of what its variables (`HWLOC_FSROOT` and so on) name: a second opinion,
+    /// for comparison. Takes tens of milliseconds. Knows nothing of quotas and isolated CPUs. Moves no thread but one
+    /// of its own.
+    ///
+    /// ```
+    /// let ours = numa::Topology::discover();
+    /// match numa::Topology::from_hwloc() {
+    ///     Ok(theirs) => assert_eq!(theirs.online(), ours.online()),
+    ///     Err(error) => println!("no second opinion: {error}"),
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// A library that is not 2.x, that cannot load, or that could not read what a variable names.
+    #[cfg(feature = "hwloc")]
+    pub fn from_hwloc() -> Result<Topology, crate::HwlocError> {
+        crate::hwloc::Hwloc.facts().map(assemble)
+    }
+
     /// One node with `cpus` single-threaded cores and one cache; at least one CPU, at most
     /// [`CpuId::LIMIT`](crate::CpuId::LIMIT).
     ///

@@ -25,6 +25,8 @@ pub enum Source {
     Sysfs,
     /// A spec string.
     Spec,
+    /// The library hwloc, with the feature `hwloc`.
+    Hwloc,
     /// Nothing but a number of CPUs.
     Uniform,
 }
@@ -34,6 +36,7 @@ impl fmt::Display for Source {
         f.pad(match self {
             Source::Sysfs => "sysfs",
             Source::Spec => "spec",
+            Source::Hwloc => "hwloc",
             Source::Uniform => "uniform",
         })
     }

@@ -7,9 +7,13 @@ mod binding;
 mod cpuset;
 mod discover;
 mod facts;
+#[cfg(feature = "hwloc")]
+mod hwloc;
 mod ids;
 mod list;
 mod memory;
+#[cfg(all(test, not(loom)))]
+mod noise;
 mod order;
 mod parse;
 mod placement;
@@ -23,6 +27,8 @@ pub use bind::{bind_current_thread, current_affinity, current_cpu, current_node}
 pub use binding::{Binding, PinCheck};
 pub use cpuset::CpuSet;
 pub use facts::{FileRead, Note, ReadOutcome, Source};
+#[cfg(feature = "hwloc")]
+pub use hwloc::HwlocError;
 pub use ids::{CpuId, NodeId};
 pub use list::ListError;
 pub use memory::{Local, MemoryError, PageNodes, page_nodes};

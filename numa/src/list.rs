@@ -192,3 +192,41 @@ fn hex_chunk(chunk: &[u8], start: usize) -> Result<u32, ListError> {
     }
     Ok(value)
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::cpuset::CpuSet;
+    use crate::ids::CpuId;
+    use crate::noise::survives;
+
+    /// What came out is a set within the limits that reads back as itself; what did not is pointed at.
+    fn sound(text: &[u8], result: Result<CpuSet, ListError>) -> bool {
+        match result {
+            Ok(set) => {
+                assert!(set.last().is_none_or(|last| last.get() < CpuId::LIMIT));
+                assert_eq!(set.to_string().parse(), Ok(set));
+                true
+            }
+            Err(error) => {
+                assert!(error.position() <= text.len() && !error.to_string().is_empty());
+                false
+            }
+        }
+    }
+
+    #[test]
+    fn a_million_lists() {
+        survives(1, |text| sound(text, CpuSet::from_list(text)));
+    }
+
+    #[test]
+    fn a_million_maps() {
+        survives(2, |text| sound(text, CpuSet::from_hex_map(text)));
+    }
+
+    #[test]
+    fn a_million_lists_of_nodes() {
+        survives(3, |text| crate::parse::node_list(text).is_ok());
+    }
+}

@@ -28,6 +28,10 @@ struct Options {
     #[arg(long, value_name = "STR", global = true)]
     spec: Option<String>,
 
+    /// Ask libhwloc instead of reading this host (needs a build with the feature hwloc)
+    #[arg(long, global = true, conflicts_with_all = ["root", "spec"])]
+    hwloc: bool,
+
     /// Number of workers to place [default: allowed CPUs, or the quota rounded up if that is less]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_536))]
     workers: Option<u32>,
@@ -89,10 +93,23 @@ fn topology(options: &Options) -> Result<Topology, String> {
         return Topology::from_spec(spec)
             .map_err(|error| format!("--spec: {error}\n{}", pointer(spec, error.position())));
     }
+    if options.hwloc {
+        return hwloc().map_err(|error| format!("--hwloc: {error}"));
+    }
     match &options.root {
         Some(root) => Topology::from_root(root).map_err(|error| format!("--root: {error}")),
         None => Ok(Topology::discover()),
     }
+}
+
+#[cfg(feature = "hwloc")]
+fn hwloc() -> Result<Topology, numa::HwlocError> {
+    Topology::from_hwloc()
+}
+
+#[cfg(not(feature = "hwloc"))]
+fn hwloc() -> Result<Topology, &'static str> {
+    Err("this command was built without libhwloc; build it with --features hwloc")
 }
 
 /// The line of `text` that holds byte `at`, and a caret under it.

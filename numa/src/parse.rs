@@ -79,3 +79,23 @@ pub(crate) fn node_list(text: &[u8]) -> Result<Vec<NodeId>, ListError> {
     let words = list::list_words(text, NodeId::LIMIT)?;
     Ok(list::members(&words).map(NodeId::new).collect())
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::noise::survives;
+
+    #[test]
+    fn a_million_placements() {
+        survives(4, |text| {
+            let text = String::from_utf8_lossy(text);
+            assert!(text.parse::<Pin>().is_ok() == matches!(&*text, "auto" | "cpu" | "cache" | "node" | "none"));
+            [format!("cpus:{text}"), format!("nodes:{text}"), text.into_owned()]
+                .iter()
+                .map(|text| text.parse::<Placement>().inspect_err(|error| assert!(!error.to_string().is_empty())))
+                .filter(Result::is_ok)
+                .count()
+                > 0
+        });
+    }
+}

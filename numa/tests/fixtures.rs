@@ -1,14 +1,12 @@
-//! Trees of real hosts, from the folder in `NUMA_FIXTURES`: archives `NAME.tar.bz2`, each with `sys/` and `proc/`
-//! of a host at its top or one folder below.
+//! Trees of real hosts, from the folder in `NUMA_FIXTURES`, and what is known of them.
 #![cfg(not(loom))]
 
 mod common;
 
+use common::fixtures::{archives, name, unpacked};
 use common::hosts::holds_together;
-use common::tree::Tree;
 use numa::{Pin, Placement, Topology, plan};
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 
 /// What is known of one tree: name, nodes, nodes with CPUs, cache groups, cores, online CPUs, allowed CPUs.
 type Known = (&'static str, usize, usize, usize, usize, usize, usize);
@@ -64,35 +62,11 @@ const KNOWN: &[Known] = &[
     ("fakeheterocpunuma", 6, 5, 5, 12, 24, 24),
 ];
 
-/// The archives, or `None` when nobody said where they are.
-fn archives() -> Option<Vec<PathBuf>> {
-    let Some(folder) = std::env::var_os("NUMA_FIXTURES") else {
-        println!("skipped: NUMA_FIXTURES not set");
-        return None;
-    };
-    let entries = std::fs::read_dir(&folder).unwrap_or_else(|error| panic!("NUMA_FIXTURES={folder:?}: {error}"));
-    let mut archives: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
-    archives.retain(|path| path.to_string_lossy().ends_with(".tar.bz2"));
-    archives.sort();
-    assert!(!archives.is_empty(), "NUMA_FIXTURES={folder:?} has no archive");
-    Some(archives)
-}
-
-fn name(archive: &Path) -> String {
-    archive.file_name().unwrap().to_string_lossy().trim_end_matches(".tar.bz2").to_owned()
-}
-
-/// Unpacks into a folder of its own and reads the tree inside.
-fn unpacked<T>(archive: &Path, body: impl FnOnce(&Topology) -> T) -> T {
-    let folder = Tree::new();
-    // Devices and owners of the original host are not ours to make.
-    let tar = Command::new("tar").arg("xjf").arg(archive).arg("-C").arg(folder.root()).arg("--no-same-owner").status();
-    assert!(tar.unwrap().success(), "{}", archive.display());
-    let is_root = |path: &PathBuf| path.join("sys").is_dir();
-    let below = || std::fs::read_dir(folder.root()).unwrap().map(|entry| entry.unwrap().path()).find(is_root);
-    let root = Some(folder.root().to_owned()).filter(is_root).or_else(below);
-    let root = root.unwrap_or_else(|| panic!("{} has no sys", archive.display()));
-    body(&Topology::from_root(&root).unwrap_or_else(|error| panic!("{}: {error}", archive.display())))
+/// Unpacks and reads the tree inside.
+fn read<T>(archive: &Path, body: impl FnOnce(&Topology) -> T) -> T {
+    unpacked(archive, |root| {
+        body(&Topology::from_root(root).unwrap_or_else(|error| panic!("{}: {error}", archive.display())))
+    })
 }
 
 fn nobody_is_misplaced(host: &Topology) {
@@ -114,7 +88,7 @@ fn every_tree_is_read_and_nobody_is_misplaced() {
     let Some(archives) = archives() else { return };
     for archive in &archives {
         println!("{}", name(archive));
-        unpacked(archive, |host| {
+        read(archive, |host| {
             holds_together(host);
             nobody_is_misplaced(host);
             let Some(known) = KNOWN.iter().find(|known| known.0 == name(archive)) else { return };
@@ -131,7 +105,7 @@ fn details_of_trees_that_are_special() {
     let Some(archives) = archives() else { return };
     let with = |wanted: &str, body: fn(&Topology)| {
         if let Some(archive) = archives.iter().find(|archive| name(archive) == wanted) {
-            unpacked(archive, body);
+            read(archive, body);
         }
     };
     with("48amd64-4d2n6c-sparse", |host| {

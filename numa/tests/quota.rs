@@ -175,6 +175,20 @@ fn cpusets_of_version_1_and_of_the_file_system_before() {
     assert_eq!(host.mems_allowed(), Some(&[NodeId::new(0), NodeId::new(1)][..]));
 }
 
+/// Version 1 in the place of the old file system, as `cpuset` scripts still mount it.
+#[test]
+fn cpusets_without_a_prefix() {
+    let in_mounts = ("proc/mounts", "none /dev/cpuset cgroup rw,relatime,cpuset,noprefix,release_agent=/x 0 0\n");
+    let in_mountinfo = ("proc/self/mountinfo", "30 1 0:26 / /dev/cpuset rw - cgroup none rw,cpuset,noprefix\n");
+    for mount in [in_mounts, in_mountinfo] {
+        let tree = Tree::of(&[("proc/self/cpuset", "/s\n"), mount]);
+        tree.cpu("online", "0-7").file("dev/cpuset/s/cpus", "2-5").file("dev/cpuset/s/mems", "0");
+        assert_eq!((tree.read().allowed(), tree.read().mems_allowed().unwrap().len()), (&set("2-5"), 1));
+        tree.file("dev/cpuset/s/effective_cpus", "2-3");
+        assert_eq!(tree.read().allowed(), &set("2-3"));
+    }
+}
+
 #[test]
 fn a_mask_of_absent_cpus_is_not_believed() {
     let host = host("0::/\n", V2, &[("proc/self/status", "Cpus_allowed_list:\t64-65\n")]);

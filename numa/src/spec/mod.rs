@@ -178,3 +178,25 @@ fn distances(given: Distances, nodes: usize) -> Result<Vec<Vec<Option<u32>>>, Fa
         }
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use crate::noise::survives;
+    use crate::topology::Topology;
+
+    /// With a head that makes sense, so that the tail is looked at.
+    #[test]
+    fn a_million_specs() {
+        survives(5, |tail| {
+            let spec = format!("3*node cores=2; {}", String::from_utf8_lossy(tail));
+            match Topology::from_spec(&spec) {
+                Ok(host) => !host.allowed().is_empty(),
+                Err(error) => {
+                    assert!(error.position() <= spec.len() && !error.message().is_empty());
+                    assert!(spec.is_char_boundary(error.position()));
+                    false
+                }
+            }
+        });
+    }
+}

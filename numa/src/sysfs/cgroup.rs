@@ -43,7 +43,8 @@ pub(crate) fn limits(tree: &mut Tree, cpusets: bool) -> Limits {
 enum Kind {
     V1,
     V2,
-    /// The `cpuset` file system from before control groups: names without a prefix.
+    /// The `cpuset` file system from before control groups, or version 1 mounted with `noprefix` in its place: names
+    /// without a prefix.
     Bare,
 }
 
@@ -147,8 +148,9 @@ fn mountinfo(line: &str) -> Option<Mount> {
     let mut front = front.split(' ').skip(3);
     let (root, point) = (front.next()?, front.next()?);
     let mut back = back.split(' ');
-    let kind = kind(back.next()?)?;
+    let file_system = back.next()?;
     let controllers = back.nth(1).unwrap_or_default().to_owned();
+    let kind = kind(file_system, &controllers)?;
     Some(Mount { kind, root: unescape(root), point: unescape(point), controllers })
 }
 
@@ -156,13 +158,15 @@ fn mountinfo(line: &str) -> Option<Mount> {
 fn mount_entry(line: &str) -> Option<Mount> {
     let mut fields = line.split(' ').skip(1);
     let point = unescape(fields.next()?);
-    let kind = kind(fields.next()?)?;
+    let file_system = fields.next()?;
     let controllers = fields.next().unwrap_or_default().to_owned();
+    let kind = kind(file_system, &controllers)?;
     Some(Mount { kind, root: "/".to_owned(), point, controllers })
 }
 
-fn kind(file_system: &str) -> Option<Kind> {
+fn kind(file_system: &str, options: &str) -> Option<Kind> {
     match file_system {
+        "cgroup" if has(options, "noprefix") => Some(Kind::Bare),
         "cgroup" => Some(Kind::V1),
         "cgroup2" => Some(Kind::V2),
         "cpuset" => Some(Kind::Bare),
@@ -271,7 +275,7 @@ fn read_cpusets(tree: &mut Tree, groups: &Groups, limits: &mut Limits) {
         let (cpus, mems): (&[&str], &[&str]) = match kind {
             Kind::V2 => (&["cpuset.cpus.effective", "cpuset.cpus"], &["cpuset.mems.effective", "cpuset.mems"]),
             Kind::V1 => (&["cpuset.effective_cpus", "cpuset.cpus"], &["cpuset.effective_mems", "cpuset.mems"]),
-            Kind::Bare => (&["cpus"], &["mems"]),
+            Kind::Bare => (&["effective_cpus", "cpus"], &["effective_mems", "mems"]),
         };
         let said = |name: &&str| tree.cpu_list(&format!("{directory}/{name}")).filter(|cpus| !cpus.is_empty());
         if let Some(cpus) = cpus.iter().find_map(said) {
@@ -306,5 +310,42 @@ fn limit_mems(limits: &mut Limits, mems: Vec<NodeId>) {
     match &mut limits.mems {
         Some(before) => before.retain(|node| mems.contains(node)),
         unset => *unset = Some(mems),
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::noise::survives;
+
+    #[test]
+    fn a_million_mounts() {
+        survives(6, |text| {
+            let text = String::from_utf8_lossy(text);
+            let line = format!("30 1 0:26 / /a{text} - cgroup2 x {text}");
+            let mounts = [mountinfo(&text), mountinfo(&line), mount_entry(&text)].into_iter().flatten();
+            mounts.filter(|mount| !ancestors(&mount.point, &mount.root).is_empty()).count() > 0
+        });
+    }
+
+    #[test]
+    fn a_million_paths_stay_below_their_mount() {
+        survives(7, |text| {
+            let path = String::from_utf8_lossy(text);
+            let Some(below) = beneath(&path, "/") else { return false };
+            for directory in ancestors("/sys/fs/cgroup", &below) {
+                assert!(directory.starts_with("sys/fs/cgroup") && !directory.split('/').any(|part| part == ".."));
+            }
+            true
+        });
+    }
+
+    #[test]
+    fn a_million_quotas() {
+        survives(8, |text| {
+            let quota = cpu_max(text);
+            assert!(!matches!(quota, Ok(Some(0))));
+            quota.is_ok()
+        });
     }
 }

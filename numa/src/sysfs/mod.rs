@@ -236,13 +236,9 @@ fn cores(tree: &mut Tree, facts: &mut Facts) {
             continue;
         }
         let path = format!("{CPUS}/cpu{cpu}/topology");
-        let siblings = tree
-            .cpu_list(&format!("{path}/thread_siblings_list"))
-            .or_else(|| tree.cpu_list(&format!("{path}/core_cpus_list")))
-            .or_else(|| tree.cpu_map(&format!("{path}/thread_siblings")))
-            .or_else(|| tree.cpu_map(&format!("{path}/core_cpus")));
-        // A list without its owner is not a list of siblings.
-        let core = siblings.filter(|set| set.contains(cpu)).unwrap_or_else(|| CpuSet::single(cpu)).intersection(&left);
+        let lists = ["thread_siblings_list", "core_cpus_list"];
+        let siblings = with_owner(tree, cpu, &path, &lists, &["thread_siblings", "core_cpus"]);
+        let core = siblings.unwrap_or_else(|| CpuSet::single(cpu)).intersection(&left);
         left = left.difference(&core);
         facts.cores.push(core);
     }
@@ -299,9 +295,15 @@ fn cache(tree: &mut Tree, cpu: CpuId, path: &str) -> Option<CacheFacts> {
 }
 
 fn sharers(tree: &mut Tree, cpu: CpuId, path: &str) -> Option<CpuSet> {
-    tree.cpu_list(&format!("{path}/shared_cpu_list"))
-        .or_else(|| tree.cpu_map(&format!("{path}/shared_cpu_map")))
-        .filter(|cpus| cpus.contains(cpu))
+    with_owner(tree, cpu, path, &["shared_cpu_list"], &["shared_cpu_map"])
+}
+
+/// The first of these files that is there and names its owner. One that does not is not about its owner, and the next
+/// may be right: there are hosts whose maps are good and whose lists are not.
+fn with_owner(tree: &mut Tree, cpu: CpuId, path: &str, lists: &[&str], maps: &[&str]) -> Option<CpuSet> {
+    let owned = |set: &CpuSet| set.contains(cpu);
+    let list = lists.iter().find_map(|name| tree.cpu_list(&format!("{path}/{name}")).filter(owned));
+    list.or_else(|| maps.iter().find_map(|name| tree.cpu_map(&format!("{path}/{name}")).filter(owned)))
 }
 
 fn balancing(tree: &mut Tree, facts: &mut Facts) {
@@ -338,6 +340,11 @@ fn complain(facts: &mut Facts) {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_million_rows_of_distances() {
+        crate::noise::survives(9, |text| distances(text).is_ok_and(|row| !row.is_empty()));
+    }
 
     /// Some containers show a list of CPUs counted from 0 while the process runs on others.
     #[test]

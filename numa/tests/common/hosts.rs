@@ -34,19 +34,20 @@ fn node() -> impl Strategy<Value = RandomNode> {
         })
 }
 
-/// A host of one to six nodes: sparse ids, holes, SMT, offline, forbidden, isolated and orphaned CPUs, memory-only
-/// and CPU-only nodes, distances that are asymmetric, unknown or absent, a quota or none.
+/// A host of one to six nodes: sparse ids, holes, SMT, offline, forbidden, isolated and orphaned CPUs, memory-only,
+/// CPU-only and forbidden nodes, distances that are asymmetric, unknown or absent, a quota or none.
 pub(crate) fn spec() -> impl Strategy<Value = String> {
     let nodes = prop::collection::vec(node(), 1..7);
     let bits = || prop::collection::vec(any::<bool>(), 256);
     let rare = || prop::collection::vec(prop::bool::weighted(0.15), 256);
     let distances =
         prop::option::of(prop::collection::vec(prop_oneof![1 => Just(None), 9 => (10_u32..60).prop_map(Some)], 36));
-    (nodes, rare(), bits(), rare(), rare(), distances, prop::option::of(1_u32..20_000)).prop_map(
-        |(nodes, offline, allowed, isolated, unassigned, distances, quota)| {
+    let mems = prop::option::of(prop::collection::vec(any::<bool>(), 6));
+    (nodes, rare(), bits(), rare(), rare(), distances, (prop::option::of(1_u32..20_000), mems)).prop_map(
+        |(nodes, offline, allowed, isolated, unassigned, distances, (quota, mems))| {
             let mut text = String::new();
             let (mut id, mut next) = (0, 0);
-            let mut cpus = Vec::new();
+            let (mut cpus, mut ids) = (Vec::new(), Vec::new());
             for (index, node) in nodes.iter().enumerate() {
                 id += node.gap_before_id;
                 next += node.gap_before_cpus;
@@ -59,6 +60,7 @@ pub(crate) fn spec() -> impl Strategy<Value = String> {
                 let count = node.llcs.max(1) * cores * node.threads;
                 cpus.extend(next..next + count);
                 next += count;
+                ids.push(id);
                 id += 1;
             }
             // The first CPU is always on and allowed.
@@ -72,6 +74,10 @@ pub(crate) fn spec() -> impl Strategy<Value = String> {
             statement(&mut text, "offline", &chosen(&offline));
             statement(&mut text, "isolated", &chosen(&isolated));
             statement(&mut text, "unassigned", &chosen(&unassigned));
+            if let Some(mems) = mems {
+                let mems: Vec<u32> = ids.into_iter().zip(mems).filter(|(_, bit)| *bit).map(|(id, _)| id).collect();
+                statement(&mut text, "mems", &mems);
+            }
             if let Some(quota) = quota {
                 text += &format!("quota {quota}; ");
             }
@@ -86,9 +92,9 @@ pub(crate) fn spec() -> impl Strategy<Value = String> {
     )
 }
 
-fn statement(text: &mut String, word: &str, cpus: &[u32]) {
-    if !cpus.is_empty() {
-        let list: Vec<String> = cpus.iter().map(u32::to_string).collect();
+fn statement(text: &mut String, word: &str, ids: &[u32]) {
+    if !ids.is_empty() {
+        let list: Vec<String> = ids.iter().map(u32::to_string).collect();
         *text += &format!("{word} {}; ", list.join(","));
     }
 }

@@ -1,6 +1,7 @@
 //! Temporary trees, a writer of sysfs trees, and random hosts.
 #![allow(dead_code, reason = "every test binary uses its own part of this")]
 
+pub(crate) mod fixtures;
 pub(crate) mod hosts;
 pub(crate) mod tree;
 

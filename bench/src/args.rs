@@ -1,5 +1,5 @@
 //! The command line.
-use crate::{arms, items, scenario, wakeup};
+use crate::{arms, items, load, realistic, scenario, skew, wakeup};
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
 
@@ -27,6 +27,12 @@ pub(crate) enum Command {
     Ab(crate::ab::Ab),
     /// One HTML page with charts, from JSON reports of any subcommand
     Report(crate::report::Report),
+    /// How well uneven work spreads from one worker (needs the feature `measure`)
+    Skew(skew::Options),
+    /// Latency of the eight scenarios on our own pool
+    Realistic(realistic::Options),
+    /// Submitters with a window of tasks in flight, for a stated time
+    Load(load::Options),
     /// Prints the hash of the sources that the stress gate covers
     GateHash,
     /// One measured path, run by `counts` under an instruction counter

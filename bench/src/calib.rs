@@ -5,14 +5,20 @@
 //! (one multiplication and one addition per step, nothing to unroll or vectorise).
 use std::time::Instant;
 
+/// `x`, of which the compiler knows nothing any more: several links of a chain cannot be folded into one.
+#[inline(always)]
+pub(crate) fn opaque(mut x: u64) -> u64 {
+    // SAFETY: an empty piece of assembly that claims to change `x`.
+    unsafe { std::arch::asm!("/* {0} */", inout(reg) x, options(nomem, nostack, preserves_flags)) };
+    x
+}
+
 /// Runs `steps` links of the chain.
 #[inline(always)]
 pub(crate) fn spin(steps: u64) {
     let mut x: u64 = steps;
     for _ in 0..steps {
-        x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        // SAFETY: an empty piece of assembly that claims to change `x`: it forbids folding several steps into one.
-        unsafe { std::arch::asm!("/* {0} */", inout(reg) x, options(nomem, nostack, preserves_flags)) };
+        x = opaque(x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407));
     }
 }
 

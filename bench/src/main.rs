@@ -24,11 +24,15 @@ mod host;
 #[cfg(not(loom))]
 mod items;
 #[cfg(not(loom))]
+mod load;
+#[cfg(not(loom))]
 mod os;
 #[cfg(not(loom))]
 mod output;
 #[cfg(not(loom))]
 mod paths;
+#[cfg(not(loom))]
+mod realistic;
 #[cfg(not(loom))]
 mod report;
 #[cfg(not(loom))]
@@ -39,6 +43,8 @@ mod scenario;
 mod sem;
 #[cfg(not(loom))]
 mod session;
+#[cfg(not(loom))]
+mod skew;
 #[cfg(not(loom))]
 mod stats;
 #[cfg(not(loom))]
@@ -65,6 +71,9 @@ fn main() -> std::process::ExitCode {
         Some(Command::Items(options)) => items::main(&options),
         Some(Command::Ab(options)) => ab::main(&options),
         Some(Command::Report(options)) => report::main(&options),
+        Some(Command::Skew(options)) => skew::main(&options),
+        Some(Command::Realistic(options)) => realistic::main(&options),
+        Some(Command::Load(options)) => load::main(&options),
         Some(Command::GateHash) => match gate::tree_hash(paths::root()) {
             Ok(hash) => {
                 println!("{hash}");

@@ -30,6 +30,8 @@ pub(crate) struct Sample {
     pub(crate) allocations: Option<u64>,
     pub(crate) syscalls: Option<Syscalls>,
     pub(crate) latency: Option<Latency>,
+    /// All values of it, by task, where this program took them.
+    pub(crate) values: Vec<u64>,
     /// CPU time in the 10 ms that begin 1 ms after the drain.
     pub(crate) after_ns: Option<u64>,
 }
@@ -106,8 +108,8 @@ impl Run {
         Ok(())
     }
 
-    pub(crate) fn latency(&self) -> Option<Latency> {
-        Latency::of(self.slots.iter().map(|s| s.load(Relaxed)).collect())
+    fn values(&self) -> Vec<u64> {
+        self.slots.iter().map(|s| s.load(Relaxed)).collect()
     }
 
     /// The word as it is now, whichever way this scenario counts.
@@ -195,6 +197,10 @@ pub(crate) fn sample<A: Arm>(arm: &'static A, job: &Job) -> Result<Sample, Strin
                 ctx.run.hit(t);
             });
         }),
+        Shape::Nested if job.pass == Pass::Latency => phases(ctx, |ctx, i| {
+            let submitted = ctx.run.now();
+            ctx.arm.submit(move || timed_parent(ctx, i, submitted));
+        }),
         Shape::Nested => phases(ctx, |ctx, i| {
             let t = token(i);
             ctx.arm.submit(move || parent(ctx, i, t));
@@ -231,6 +237,20 @@ fn parent<A: Arm>(ctx: &'static Ctx<A>, i: u64, t: u64) {
         });
     }
     ctx.run.hit(t);
+}
+
+/// As [`parent`], with the time from submit to end of every task.
+fn timed_parent<A: Arm>(ctx: &'static Ctx<A>, i: u64, submitted: u64) {
+    let first = ctx.run.job.tasks / 5 + 4 * i;
+    for child in first..first + 4 {
+        let submitted = ctx.run.now();
+        ctx.arm.submit_inside(move || {
+            ctx.run.record(child, submitted);
+            ctx.run.hit(token(child));
+        });
+    }
+    ctx.run.record(i, submitted);
+    ctx.run.hit(token(i));
 }
 
 /// Submits the root from outside.
@@ -389,7 +409,8 @@ pub(crate) fn finish(run: &'static Run, mut out: Sample) -> Result<Sample, Strin
     out.after_ns = Some(watch());
     check::verify(run.job.tasks, run.seen())?;
     if run.job.pass == Pass::Latency {
-        out.latency = run.latency();
+        out.values = run.values();
+        out.latency = Latency::of(out.values.clone());
     }
     Ok(out)
 }

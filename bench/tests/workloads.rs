@@ -94,6 +94,69 @@ fn items_are_counted_once() {
 }
 
 #[test]
+fn realistic_has_a_latency_per_scenario_and_a_row_per_missing_lane() {
+    let json = report("realistic", &["--samples", "2", "--force-rates", "--workers", "2"]);
+    assert_eq!(rows(&json).len(), 8 + 3);
+    for row in rows(&json) {
+        if row["scenario"].as_str().unwrap().starts_with("lane_isolation") {
+            assert!(row["status"].as_str().unwrap().contains("no lanes yet"), "{row}");
+            continue;
+        }
+        assert_eq!(row["status"], "ok", "{row}");
+        assert_eq!(row["executed"].as_u64().unwrap(), 2 * row["tasks"].as_u64().unwrap(), "{row}");
+        let at = |p: &str| row["latency_ns"][p].as_u64().unwrap();
+        // A task that left no latency behind would be one of 0.
+        assert!(0 < at("p50") && at("p50") <= at("p99") && at("p99") <= at("max"), "{row}");
+        let curve = row["curve"].as_array().unwrap();
+        assert!(curve.iter().all(|p| p[1].as_f64().unwrap() > 0.0), "{row}");
+        assert!(curve.windows(2).all(|p| p[0][1].as_f64() <= p[1][1].as_f64()), "{row}");
+    }
+}
+
+#[test]
+fn load_counts_what_ended_and_where_latencies_had_no_place() {
+    let json = report("load", &["--samples", "2", "--force-rates", "--workers", "2", "--submitters", "2"]);
+    assert_eq!(rows(&json).len(), 7);
+    for arm in ["scheduler", "tokio", "rayon", "channel", "async-executor"] {
+        let row = row(&json, arm);
+        assert_eq!(row["status"], "ok", "{row}");
+        assert_eq!(row["tasks_per_sec"]["samples"].as_array().map(Vec::len), Some(2), "{row}");
+        assert!(row["allocs_per_task"].is_number() && row["dropped"].is_u64(), "{row}");
+    }
+    for arm in ["go", "tbb"] {
+        assert!(row(&json, arm)["status"].as_str().unwrap().starts_with("absent: "));
+    }
+}
+
+#[cfg(not(feature = "measure"))]
+#[test]
+fn skew_says_what_it_needs() {
+    let out = bench(&["skew", "--tiny", "--no-wait"]);
+    assert_eq!(out.status.code(), Some(2));
+    assert!(text(&out.stderr).contains("--features measure"), "{}", text(&out.stderr));
+}
+
+#[cfg(feature = "measure")]
+#[test]
+fn skew_runs_every_task_and_nobody_steals_in_the_control() {
+    let json = report("skew", &["--samples", "2", "--force-rates", "--workers", "4,2"]);
+    assert_eq!(rows(&json).len(), 2);
+    for (row, workers) in rows(&json).iter().zip([4, 2]) {
+        assert_eq!((&row["workers"], &row["status"]), (&workers.into(), &"ok".into()));
+        assert_eq!((row["tasks"].as_u64(), row["long"].as_u64()), (Some(16 * workers), Some(2 * workers)));
+        let runs = row["runs"].as_array().unwrap();
+        assert_eq!(runs.len(), 2);
+        for run in runs {
+            assert_eq!(run["dropped"], 0, "{run}");
+            assert!(run["ratio"].as_f64().unwrap() > 0.0 && run["verdict"].is_string(), "{run}");
+        }
+        let takes = |worker: &Value| worker.as_array().unwrap().iter().map(|n| n.as_u64().unwrap()).sum::<u64>();
+        let histogram = row["histogram"].as_array().unwrap();
+        assert_eq!(histogram.iter().map(takes).sum::<u64>(), 2 * (16 * workers + 1), "every task and every root");
+    }
+}
+
+#[test]
 fn bad_input_is_answered_with_two() {
     for (args, said) in [
         (&["wakeup", "--arms", "rust"][..], "known: scheduler, scheduler-spin0"),
@@ -102,6 +165,11 @@ fn bad_input_is_answered_with_two() {
         (&["items", "--arms", "outline"], "known: inline, pool-1, pool-1-batch"),
         (&["items", "--samples", "0"], "1..=1000"),
         (&["items", "--items", "0"], "1..=16000000"),
+        (&["realistic", "--scenarios", "flod"], "known: flood_1m"),
+        (&["realistic", "--scenarios", "join_tree"], "trees have no latency per task; known: flood_1m"),
+        (&["load", "--arms", "rust"], "known: scheduler"),
+        (&["load", "--seconds", "0"], "0.001 to 3600"),
+        (&["load", "--submitters", "0"], "1..=512"),
         (&["items", "--tiny", "--no-wait", "--samples", "1", "--out", "/proc/nowhere/x.json"], "/proc/nowhere"),
     ] {
         let out = bench(args);

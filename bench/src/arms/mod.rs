@@ -1,5 +1,6 @@
 //! The pools that are compared. Those in this process implement [`Arm`]; the floor and the programs in other
 //! languages are run whole.
+use crate::load;
 use crate::run::{self, Sample};
 use crate::scenario::{Job, Shape};
 use serde_json::{Value, json};
@@ -94,6 +95,11 @@ pub(crate) enum Trouble {
 /// An arm as the comparison sees it.
 pub(crate) trait Runner {
     fn sample(&mut self, job: &Job) -> Result<Sample, Trouble>;
+    /// A sample of `load`.
+    fn load(&mut self, _plan: &load::Plan, _count_allocations: bool) -> Result<load::Taken, Trouble> {
+        Err(Trouble::Absent("has no load under a clock: not a pool of this process, or not its plain form".into()))
+    }
+
     /// Whether it can be asked again after a failure, without anything left of what failed.
     fn can_start_again(&self) -> bool {
         false
@@ -105,11 +111,20 @@ pub(crate) trait Runner {
     }
 }
 
-struct Local<A: 'static>(&'static A);
+/// The pool, and whether tasks can be submitted to it.
+struct Local<A: 'static>(&'static A, bool);
 
 impl<A: Arm> Runner for Local<A> {
     fn sample(&mut self, job: &Job) -> Result<Sample, Trouble> {
         run::sample(self.0, job).map_err(Trouble::Failed)
+    }
+
+    fn load(&mut self, plan: &load::Plan, count_allocations: bool) -> Result<load::Taken, Trouble> {
+        if self.1 {
+            load::drive::sample(self.0, plan, count_allocations).map_err(Trouble::Failed)
+        } else {
+            Err(Trouble::Absent("has only fork and join".into()))
+        }
     }
 
     fn facts(&mut self) -> Value {
@@ -118,7 +133,11 @@ impl<A: Arm> Runner for Local<A> {
 }
 
 fn local<A: Arm>(arm: A) -> Box<dyn Runner> {
-    Box::new(Local(Box::leak(Box::new(arm))))
+    Box::new(Local(Box::leak(Box::new(arm)), true))
+}
+
+fn joins_only<A: Arm>(arm: A) -> Box<dyn Runner> {
+    Box::new(Local(Box::leak(Box::new(arm)), false))
 }
 
 fn variant(workers: usize, way: Way) -> Result<Box<dyn Runner>, String> {
@@ -130,6 +149,10 @@ struct Missing(String);
 
 impl Runner for Missing {
     fn sample(&mut self, _job: &Job) -> Result<Sample, Trouble> {
+        Err(Trouble::Absent(self.0.clone()))
+    }
+
+    fn load(&mut self, _plan: &load::Plan, _count_allocations: bool) -> Result<load::Taken, Trouble> {
         Err(Trouble::Absent(self.0.clone()))
     }
 }
@@ -170,7 +193,7 @@ pub(crate) static ALL: [Kind; 14] = [
         joins: true,
         submits: false,
         package: Some("chili"),
-        build: |w| Chili::new(w).map(local),
+        build: |w| Chili::new(w).map(joins_only),
         ..POOL
     },
     Kind { name: "go", build: external::go, ..POOL },

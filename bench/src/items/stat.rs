@@ -56,6 +56,15 @@ impl Statistic {
     }
 }
 
+impl Statistic {
+    /// The value at each of these percentiles.
+    pub(crate) fn curve(&self, percentiles: &[f64]) -> Vec<[f64; 2]> {
+        // 99.9 / 100 is a little more than 0.999 in binary, and would be the rank above.
+        let quantile = |p: f64| (p / 100.0 - 1e-12).max(0.0);
+        percentiles.iter().map(|&p| [p, self.0.value_at_quantile(quantile(p)) as f64]).collect()
+    }
+}
+
 impl Summary {
     pub(crate) fn json(&self) -> Value {
         json!({
@@ -108,5 +117,12 @@ mod tests {
         assert_eq!(s.count, 2);
         assert!(s.max >= MAX && s.max < MAX + MAX / 1_000, "{s:?}");
         assert_eq!(Statistic::new().summary(), None);
+    }
+
+    #[test]
+    fn a_curve_follows_the_percentiles() {
+        let mut all = Statistic::new();
+        (1..=1_000).for_each(|v| all.record(v));
+        assert_eq!(all.curve(&[0.0, 50.0, 99.9, 100.0]), [[0.0, 1.0], [50.0, 500.0], [99.9, 999.0], [100.0, 1_000.0]]);
     }
 }

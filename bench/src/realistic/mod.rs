@@ -152,9 +152,9 @@ pub(crate) fn main(options: &Options) -> Result<ExitCode, String> {
     }
     let rates = session.rates();
     let mut text = format!(
-        "\nlatency, submit called to body finished, {workers} workers, median of {rounds} rounds\n  {:<20} {:>10} {:>10} \
-         {:>42} {:>11} {:>13}\n",
-        "scenario", "tasks", "submitters", "us p50 / p95 / p99 / max", "futex/task", "switches/task"
+        "\nlatency, submit called to body finished, {workers} workers, median of {rounds} rounds\n\
+         {:<22} {:>10} {:>10} {:>42} {:>11} {:>13}\n",
+        "  scenario", "tasks", "submitters", "us p50 / p95 / p99 / max", "futex/task", "switches/task"
     );
     rows.iter().for_each(|r| text += &(r.line(rates) + "\n"));
     LANES.iter().for_each(|(name, what)| text += &format!("  {name:<20} absent: no lanes yet ({what})\n"));

@@ -84,6 +84,9 @@ fn several_wait() {
     });
 }
 
+/// CPU time that 16 idle workers may use in a second.
+const SPENT_AT_MOST: Duration = Duration::from_millis(5);
+
 #[test]
 fn idle_workers_cost_nothing() {
     run("idle::idle_workers_cost_nothing", |round| {
@@ -97,9 +100,15 @@ fn idle_workers_cost_nothing() {
         say(&format!("idle::idle_workers_cost_nothing: {spent} ns of CPU, {parked} sleeps in a second"));
         // Signals of a storm wake workers, and stalls run on them.
         if round.profile.fault == stress::Fault::None {
-            assert!(spent < 5_000_000, "{spent} ns");
+            assert!(u128::from(spent) < SPENT_AT_MOST.as_nanos(), "{spent} ns");
             assert!(parked < 5, "{parked} sleeps");
         }
+        // The control: the clock moves when a worker does something.
+        let before = workers_time();
+        scheduler.submit(|| while os::thread_cpu_time() < 2 * SPENT_AT_MOST {}).unwrap();
+        assert!(scheduler.wait_idle(LONG));
+        let seen = os::settles(0, || usize::from(workers_time() - before <= SPENT_AT_MOST.as_nanos() as u64));
+        assert!(seen, "a worker was busy, and the clock of the workers did not move");
     });
 }
 

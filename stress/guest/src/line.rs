@@ -14,10 +14,12 @@ pub enum Verdict {
     Miss,
     /// It does not hold, or the control does.
     Fail,
+    /// A figure without a bound.
+    Figure,
 }
 
 impl Verdict {
-    const ALL: [Verdict; 3] = [Verdict::Ok, Verdict::Miss, Verdict::Fail];
+    const ALL: [Verdict; 4] = [Verdict::Ok, Verdict::Miss, Verdict::Fail, Verdict::Figure];
 
     fn parse(text: &str) -> Option<Verdict> {
         Self::ALL.into_iter().find(|verdict| verdict.to_string() == text)
@@ -30,6 +32,7 @@ impl fmt::Display for Verdict {
             Verdict::Ok => "ok",
             Verdict::Miss => "MISS",
             Verdict::Fail => "FAIL",
+            Verdict::Figure => "-",
         })
     }
 }
@@ -47,11 +50,37 @@ pub struct Line {
     pub control: String,
 }
 
+/// What was done in a phase whose line transfers are counted: `guest: phase NUMBER UNITS NAME`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Phase {
+    /// Its number, by which the plugin knows it.
+    pub number: u32,
+    /// How many times something was done, tasks for the most part.
+    pub units: u64,
+    /// What it was.
+    pub name: String,
+}
+
+impl fmt::Display for Phase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{MARK}phase {} {} {}", self.number, self.units, plain(&self.name))
+    }
+}
+
+impl Phase {
+    fn parse(text: &str) -> Option<Phase> {
+        let [number, units, name] = text.splitn(3, ' ').collect::<Vec<_>>().try_into().ok()?;
+        Some(Phase { number: number.parse().ok()?, units: units.parse().ok()?, name: name.to_owned() })
+    }
+}
+
 /// What a line of the console means.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Said {
     /// The result of a check.
     Check(Line),
+    /// A phase in which line transfers were counted.
+    Phase(Phase),
     /// All checks are done; there were so many.
     End(usize),
     /// The program ended with this code.
@@ -86,6 +115,9 @@ pub fn parse(line: &str) -> Option<Said> {
     if let Some(count) = rest.strip_prefix("end ") {
         return count.parse().ok().map(Said::End);
     }
+    if let Some(phase) = rest.strip_prefix("phase ") {
+        return Phase::parse(phase).map(Said::Phase);
+    }
     if let Some(code) = rest.strip_prefix("exit ") {
         return Some(Said::Exit(code.to_owned()));
     }
@@ -113,6 +145,8 @@ mod tests {
         assert_eq!(parse(&text), Some(Said::Check(line("8 of 8"))));
         assert_eq!(parse(&format!("noise{}", end(7))), Some(Said::End(7)));
         assert_eq!(parse("guest: exit 139"), Some(Said::Exit("139".into())));
+        let phase = Phase { number: 3, units: 8000, name: "local submit".into() };
+        assert_eq!(parse(&phase.to_string()), Some(Said::Phase(phase)));
     }
 
     #[test]
@@ -122,8 +156,16 @@ mod tests {
 
     #[test]
     fn everything_else_is_noise() {
-        for noise in ["", "guest:", "guest: end", "guest: end x", "guest: a | b", "guest: a | good | b | c", "[ 1.0] x"]
-        {
+        for noise in [
+            "",
+            "guest:",
+            "guest: end",
+            "guest: end x",
+            "guest: phase 1 x y",
+            "guest: a | b",
+            "guest: a | good | b | c",
+            "[ 1.0] x",
+        ] {
             assert_eq!(parse(noise), None, "{noise}");
         }
     }

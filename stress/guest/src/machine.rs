@@ -78,6 +78,19 @@ const THREADS: Shape = Shape {
     cores: &[&[0, 1], &[2, 3], &[4, 5], &[6, 7], &[8, 9], &[10, 11], &[12, 13], &[14, 15]],
 };
 
+/// Four nodes of two CPUs.
+const FOUR: Shape = Shape {
+    nodes: &[
+        Node { cpus: &[0, 1], memory_mb: 256 },
+        Node { cpus: &[2, 3], memory_mb: 256 },
+        Node { cpus: &[4, 5], memory_mb: 256 },
+        Node { cpus: &[6, 7], memory_mb: 256 },
+    ],
+    distances: &[&[10, 20, 20, 20], &[20, 10, 20, 20], &[20, 20, 10, 20], &[20, 20, 20, 10]],
+    caches: &[&[0, 1], &[2, 3], &[4, 5], &[6, 7]],
+    cores: &[&[0], &[1], &[2], &[3], &[4], &[5], &[6], &[7]],
+};
+
 /// What is left of [`FIVE`] when the kernel does not look at nodes.
 const FLAT: Shape = Shape {
     nodes: &[Node { cpus: &[0, 1, 2, 3, 4, 5, 6, 7], memory_mb: 1024 }],
@@ -142,6 +155,17 @@ pub const MACHINES: &[Machine] = &[
         kernel: "possible_cpus=1100",
         counted: false,
     },
+    Machine {
+        name: "counted",
+        what: "four nodes, line transfers between them counted by a plugin",
+        smp: "8,sockets=4,cores=2,threads=1",
+        cpu: INTEL,
+        built: Some(&FOUR),
+        memory_mb: 0,
+        seen: &FOUR,
+        kernel: "",
+        counted: true,
+    },
 ];
 
 /// The machine of this name.
@@ -151,13 +175,18 @@ pub fn named(name: &str) -> Option<&'static Machine> {
 }
 
 impl Machine {
+    /// All memory in MiB.
+    #[must_use]
+    pub fn total_mb(&self) -> u32 {
+        self.built.map_or(self.memory_mb, |shape| shape.nodes.iter().map(|node| node.memory_mb).sum())
+    }
+
     /// Arguments for QEMU that describe the machine.
     #[must_use]
     pub fn arguments(&self) -> Vec<String> {
         let mut list: Vec<String> =
             ["-machine", "q35,hmat=off", "-cpu", self.cpu, "-smp", self.smp].map(str::to_owned).to_vec();
-        let memory = self.built.map_or(self.memory_mb, |shape| shape.nodes.iter().map(|node| node.memory_mb).sum());
-        list.extend(["-m".to_owned(), format!("{memory}M")]);
+        list.extend(["-m".to_owned(), format!("{}M", self.total_mb())]);
         let Some(shape) = self.built else { return list };
         for (id, node) in shape.nodes.iter().enumerate() {
             let mut text = format!("node,nodeid={id}");

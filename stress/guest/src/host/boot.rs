@@ -1,7 +1,7 @@
 //! One guest: started, listened to, ended.
 
-use super::Kit;
-use crate::line::{self, Line, Said};
+use super::{Kit, Trouble, transfers};
+use crate::line::{self, Line, Phase, Said};
 use crate::machine::Machine;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
@@ -18,7 +18,16 @@ pub(crate) struct Boot {
     pub(crate) lines: Vec<Line>,
     /// What is wrong with the boot as a whole.
     pub(crate) trouble: Option<String>,
+    /// Why it was not tried.
+    pub(crate) not_run: Option<String>,
     pub(crate) seconds: f64,
+}
+
+/// What the guest has said.
+#[derive(Default)]
+struct Told {
+    lines: Vec<Line>,
+    phases: Vec<Phase>,
 }
 
 /// The emulator with its arguments, console on its standard output.
@@ -37,7 +46,9 @@ pub(crate) fn command(kit: &Kit, machine: &Machine, more: &str) -> Command {
 pub(crate) fn boot(kit: &Kit, machine: &'static Machine) -> Boot {
     let first = once(kit, machine);
     match &first.trouble {
-        Some(trouble) if first.lines.is_empty() => println!("{}: {trouble}; once more", machine.name),
+        Some(trouble) if first.lines.is_empty() && !machine.counted => {
+            println!("{}: {trouble}; once more", machine.name)
+        }
         _ => return first,
     }
     once(kit, machine)
@@ -45,25 +56,43 @@ pub(crate) fn boot(kit: &Kit, machine: &'static Machine) -> Boot {
 
 fn once(kit: &Kit, machine: &'static Machine) -> Boot {
     let began = Instant::now();
-    let mut boot = Boot { name: machine.name, lines: Vec::new(), trouble: None, seconds: 0.0 };
+    let mut boot = Boot { name: machine.name, lines: Vec::new(), trouble: None, not_run: None, seconds: 0.0 };
+    let mut told = Told::default();
     let mut command = command(kit, machine, "");
+    let counts = kit.folder.join(format!("{}.txt", machine.name));
+    if machine.counted {
+        match transfers::plugin(&kit.folder) {
+            Ok(library) => command.arg("-plugin").arg(transfers::argument(&library, &counts, machine)),
+            Err(Trouble::Missing(why)) => {
+                return Boot { not_run: Some(why), ..boot };
+            }
+            Err(trouble) => return Boot { trouble: Some(trouble.to_string()), ..boot },
+        };
+    }
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     match command.spawn() {
         Ok(mut child) => {
             let log = kit.folder.join(format!("{}.log", machine.name));
-            boot.trouble = listen(&mut child, &log, &mut boot.lines);
+            boot.trouble = listen(&mut child, &log, &mut told);
             // It has ended, or it never will.
             let _ = child.kill();
             let _ = child.wait();
         }
         Err(error) => boot.trouble = Some(format!("{}: {error}", kit.qemu.display())),
     }
+    boot.lines = told.lines;
+    if machine.counted && boot.trouble.is_none() {
+        match std::fs::read_to_string(&counts) {
+            Ok(text) => boot.lines = transfers::judge(&text, &told.phases),
+            Err(error) => boot.trouble = Some(format!("{}: {error}", counts.display())),
+        }
+    }
     boot.seconds = began.elapsed().as_secs_f64();
     boot
 }
 
 /// Reads the console until the guest is gone; what is wrong, if anything.
-fn listen(child: &mut Child, log: &std::path::Path, lines: &mut Vec<Line>) -> Option<String> {
+fn listen(child: &mut Child, log: &std::path::Path, told: &mut Told) -> Option<String> {
     let mut log = match File::create(log) {
         Ok(file) => file,
         Err(error) => return Some(format!("{}: {error}", log.display())),
@@ -81,10 +110,10 @@ fn listen(child: &mut Child, log: &std::path::Path, lines: &mut Vec<Line>) -> Op
         });
     }
     drop(send);
-    understand(&console, &mut log, lines, Instant::now() + LIMIT)
+    understand(&console, &mut log, told, Instant::now() + LIMIT)
 }
 
-fn understand(console: &Receiver<String>, log: &mut dyn Write, lines: &mut Vec<Line>, end: Instant) -> Option<String> {
+fn understand(console: &Receiver<String>, log: &mut dyn Write, told: &mut Told, end: Instant) -> Option<String> {
     let (mut announced, mut exit, mut last) = (None, None, String::new());
     loop {
         let text = match console.recv_timeout(end.saturating_duration_since(Instant::now())) {
@@ -95,13 +124,15 @@ fn understand(console: &Receiver<String>, log: &mut dyn Write, lines: &mut Vec<L
         // The log is for people; without it the result is the same.
         let _ = writeln!(log, "{}", text.trim_end());
         match line::parse(&text) {
-            Some(Said::Check(line)) => lines.push(line),
+            Some(Said::Check(line)) => told.lines.push(line),
+            Some(Said::Phase(phase)) => told.phases.push(phase),
             Some(Said::End(count)) => announced = Some(count),
             Some(Said::Exit(code)) => exit = Some(code),
             None if !text.trim().is_empty() => last = text.trim().to_owned(),
             None => {}
         }
     }
+    let lines = &told.lines;
     match (announced, exit.as_deref()) {
         (Some(count), Some("0" | "1")) if count == lines.len() => None,
         (Some(count), _) if count != lines.len() => Some(format!("{} of {count} results came through", lines.len())),
@@ -117,9 +148,9 @@ mod tests {
         let (send, console) = channel();
         lines.iter().for_each(|line| send.send((*line).to_owned()).unwrap());
         drop(send);
-        let mut found = Vec::new();
+        let mut found = Told::default();
         let trouble = understand(&console, &mut Vec::new(), &mut found, Instant::now() + LIMIT);
-        (found.len(), trouble)
+        (found.lines.len(), trouble)
     }
 
     const CHECK: &str = "guest: a | ok | b | c";
@@ -141,7 +172,7 @@ mod tests {
     #[test]
     fn a_guest_that_never_ends() {
         let (_send, console) = channel();
-        let trouble = understand(&console, &mut Vec::new(), &mut Vec::new(), Instant::now());
+        let trouble = understand(&console, &mut Vec::new(), &mut Told::default(), Instant::now());
         assert!(trouble.unwrap().contains("not done in time"));
     }
 }

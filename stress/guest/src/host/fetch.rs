@@ -58,7 +58,7 @@ pub(crate) fn version(qemu: &Path) -> String {
 /// Kernel and busybox: named by the environment, or cached, or fetched.
 pub(crate) fn packages(cache: &Path) -> Result<Packages, Trouble> {
     let named = |variable: &str| match std::env::var_os(variable).map(PathBuf::from) {
-        Some(path) if !path.is_file() => Err(Trouble::Broken(format!("{variable}: no file {}", path.display()))),
+        Some(path) if !path.is_file() => Err(Trouble::BadInput(format!("{variable}: no file {}", path.display()))),
         path => Ok(path),
     };
     let kernel = match named(KERNEL_VARIABLE)? {

@@ -5,6 +5,7 @@ mod boot;
 mod compile;
 mod fetch;
 mod table;
+mod transfers;
 
 use crate::machine::{self, MACHINES, Machine};
 use std::fmt;
@@ -28,11 +29,13 @@ pub(crate) enum Trouble {
     Missing(String),
     /// Something that must work did not.
     Broken(String),
+    /// Something was asked for that is not there.
+    BadInput(String),
 }
 
 impl fmt::Display for Trouble {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (Trouble::Missing(why) | Trouble::Broken(why)) = self;
+        let (Trouble::Missing(why) | Trouble::Broken(why) | Trouble::BadInput(why)) = self;
         f.write_str(why)
     }
 }
@@ -84,6 +87,10 @@ pub fn main(arguments: Vec<String>) -> ExitCode {
         Err(Trouble::Broken(why)) => {
             println!("FAILED: {why}");
             ExitCode::FAILURE
+        }
+        Err(Trouble::BadInput(why)) => {
+            eprintln!("guest: {why}");
+            ExitCode::from(BAD_INPUT)
         }
     }
 }

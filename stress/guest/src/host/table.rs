@@ -10,6 +10,8 @@ pub(crate) struct Sum {
     ok: usize,
     missed: usize,
     failed: usize,
+    not_run: usize,
+    figures: usize,
 }
 
 impl Sum {
@@ -24,6 +26,9 @@ impl fmt::Display for Sum {
         write!(f, "{} ok, {} failed", self.ok, self.failed)?;
         if self.missed > 0 {
             write!(f, ", {} known to be missed", self.missed)?;
+        }
+        if self.not_run > 0 {
+            write!(f, ", {} NOT RUN", self.not_run)?;
         }
         Ok(())
     }
@@ -57,9 +62,14 @@ fn rows(boots: &[Boot]) -> (String, Sum) {
                 Verdict::Ok => &mut sum.ok,
                 Verdict::Miss => &mut sum.missed,
                 Verdict::Fail => &mut sum.failed,
+                Verdict::Figure => &mut sum.figures,
             } += 1;
             let _ = writeln!(text, "{:4}  {:9} {:width$}  {}", line.verdict, boot.name, line.name, cut(&line.evidence));
             let _ = writeln!(text, "{:4}  {:9} {:>width$}  {}", "", "", "control:", cut(&line.control));
+        }
+        if let Some(why) = &boot.not_run {
+            sum.not_run += 1;
+            let _ = writeln!(text, "{:4}  {:9} NOT RUN: {why}", "", boot.name);
         }
         if let Some(trouble) = &boot.trouble {
             sum.failed += 1;
@@ -77,7 +87,7 @@ mod tests {
     fn boot(verdicts: &[Verdict], trouble: Option<&str>) -> Boot {
         let line = |&verdict| Line { name: "n".into(), verdict, evidence: "e".into(), control: "c".into() };
         let lines = verdicts.iter().map(line).collect();
-        Boot { name: "five", lines, trouble: trouble.map(str::to_owned), seconds: 1.0 }
+        Boot { name: "five", lines, trouble: trouble.map(str::to_owned), not_run: None, seconds: 1.0 }
     }
 
     #[test]

@@ -19,9 +19,15 @@ pub(crate) struct Crew {
 
 impl Crew {
     pub(crate) fn start(builder: Builder) -> Result<Crew, String> {
+        Self::start_with(builder, |_| ())
+    }
+
+    /// Every worker calls `hook` with its index before its first task.
+    pub(crate) fn start_with(builder: Builder, hook: impl Fn(usize) + Send + Sync + 'static) -> Result<Crew, String> {
         let threads = Arc::new(Mutex::new(BTreeMap::new()));
         let noted = threads.clone();
         let note = move |index, _| {
+            hook(index);
             noted.lock().unwrap_or_else(|e| e.into_inner()).insert(index, stress::os::thread_id());
         };
         let scheduler = builder.on_worker_start(note).build().map_err(|error| format!("no scheduler: {error}"))?;

@@ -1,0 +1,156 @@
+//! The plugin that counts line transfers: built, and what it has counted judged against M9.
+
+use super::{Trouble, broken, fetch};
+use crate::line::{Line, Phase, Verdict};
+use crate::machine::Machine;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// CPUs of a node in the counted machine.
+const PER_NODE: u32 = 2;
+
+/// Compiles the plugin.
+pub(super) fn plugin(folder: &Path) -> Result<PathBuf, Trouble> {
+    let compiler = fetch::program("cc").ok_or_else(|| Trouble::Missing("no C compiler for the plugin".into()))?;
+    let (source, library) = (folder.join("transfers.c"), folder.join("transfers.so"));
+    std::fs::write(&source, include_str!("../../plugin/transfers.c")).map_err(broken(source.display()))?;
+    let mut command = Command::new(compiler);
+    command.args(["-shared", "-fPIC", "-O2", "-Wall", "-Wextra", "-o"]).arg(&library).arg(&source);
+    let status = command.status().map_err(broken("cc"))?;
+    if status.success() { Ok(library) } else { Err(Trouble::Broken(format!("cc {}: {status}", source.display()))) }
+}
+
+/// The argument for QEMU.
+pub(super) fn argument(library: &Path, out: &Path, machine: &Machine) -> String {
+    let (library, out, memory) = (library.display(), out.display(), machine.total_mb());
+    format!("{library},out={out},per_node={PER_NODE},memory_mb={memory}")
+}
+
+/// What the plugin counted in one phase.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Counts {
+    accesses: u64,
+    same_node: u64,
+    cross_node: u64,
+}
+
+fn parse(text: &str) -> BTreeMap<u32, Counts> {
+    let row = |line: &str| {
+        let fields: Vec<u64> = line.split(' ').map_while(|field| field.parse().ok()).collect();
+        let [number, accesses, same_node, cross_node] = fields.try_into().ok()?;
+        Some((u32::try_from(number).ok()?, Counts { accesses, same_node, cross_node }))
+    };
+    text.lines().filter_map(row).collect()
+}
+
+/// What must hold: a phase, the bounds of its transfers per unit, and the phase that must exceed them.
+struct Rule {
+    phase: &'static str,
+    least: f64,
+    most: f64,
+    control: &'static str,
+    /// How many times as much the control must have at least.
+    factor: f64,
+    missed: bool,
+}
+
+/// The first is the test of the instrument: a round trip takes two transfers each way. The others are M9.
+const RULES: &[Rule] = &[
+    Rule {
+        phase: "ping-pong between nodes",
+        least: 3.9,
+        most: 4.1,
+        control: "ping-pong within a node",
+        factor: 0.0,
+        missed: false,
+    },
+    Rule { phase: "local submit", least: 0.0, most: 0.1, control: "local submit, uniform", factor: 5.0, missed: true },
+    Rule {
+        phase: "remote submit, batches of 32",
+        least: 0.0,
+        most: 0.5,
+        control: "remote submit, one by one",
+        factor: 0.0,
+        missed: true,
+    },
+];
+
+/// What is shown beside it, with what it may be compared to.
+const FIGURES: &[(&str, &str)] =
+    &[("hot node", "hot node, uniform"), ("remote submit, uniform", "remote submit, batches of 32")];
+
+/// Whether the plugin came to its end and saw every access.
+fn whole(text: &str) -> bool {
+    text.lines().last() == Some("lost 0")
+}
+
+/// A line per rule.
+pub(super) fn judge(text: &str, phases: &[Phase]) -> Vec<Line> {
+    let counts = if whole(text) { parse(text) } else { BTreeMap::new() };
+    let of = |name: &str| {
+        let phase = phases.iter().find(|phase| phase.name == name)?;
+        let counts = counts.get(&phase.number)?;
+        let per = |value: u64| value as f64 / phase.units.max(1) as f64;
+        let words = format!(
+            "{:.3} between nodes, {:.3} within, {:.0} accesses, each per one of {}",
+            per(counts.cross_node),
+            per(counts.same_node),
+            per(counts.accesses),
+            phase.units
+        );
+        Some((per(counts.cross_node), words))
+    };
+    let missing = || (f64::NAN, "not counted".to_owned());
+    let line = |rule: &Rule| {
+        let (value, evidence) = of(rule.phase).unwrap_or_else(missing);
+        let (other, control) = of(rule.control).unwrap_or_else(missing);
+        let within = |value: f64| (rule.least..=rule.most).contains(&value);
+        // A phase that was not counted is within nothing, so it must not pass for a control that bites.
+        let bites = !other.is_nan() && !within(other) && other >= rule.factor * value;
+        let verdict = match (within(value) && bites, rule.missed) {
+            (true, false) => Verdict::Ok,
+            (false, true) if !value.is_nan() && !other.is_nan() => Verdict::Miss,
+            _ => Verdict::Fail,
+        };
+        let evidence = format!("{evidence}; bounds {} to {}", rule.least, rule.most);
+        Line { name: named(rule.phase), verdict, evidence, control: format!("{}: {control}", rule.control) }
+    };
+    let figure = |&(phase, other): &(&str, &str)| {
+        let ((_, evidence), (_, control)) = (of(phase).unwrap_or_else(missing), of(other).unwrap_or_else(missing));
+        Line { name: named(phase), verdict: Verdict::Figure, evidence, control: format!("{other}: {control}") }
+    };
+    RULES.iter().map(line).chain(FIGURES.iter().map(figure)).collect()
+}
+
+fn named(phase: &str) -> String {
+    format!("transfers: {phase}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn phases() -> Vec<Phase> {
+        let phase = |(number, name): (u32, &&str)| Phase { number, units: 1000, name: (*name).to_owned() };
+        let names = ["ping-pong within a node", "ping-pong between nodes", "local submit", "local submit, uniform"];
+        (1..).zip(&names).map(phase).collect()
+    }
+
+    fn verdicts(text: &str) -> Vec<Verdict> {
+        judge(text, &phases()).iter().take(2).map(|line| line.verdict).collect()
+    }
+
+    #[test]
+    fn bounds_and_controls() {
+        let good = "1 9 4000 10\n2 9 0 4010\nline 2 0x7f 9\n3 9 500 200\n4 9 0 1100\nlost 0\n";
+        assert_eq!(verdicts(good), [Verdict::Ok, Verdict::Miss]);
+        // What is marked as missed must not hold.
+        assert_eq!(verdicts(&good.replace("500 200", "500 99")), [Verdict::Ok, Verdict::Fail]);
+        assert_eq!(verdicts(&good.replace("4000 10", "0 4000")), [Verdict::Fail, Verdict::Miss]);
+        assert_eq!(verdicts(&good.replace("0 4010", "0 3000")), [Verdict::Fail, Verdict::Miss]);
+        for incomplete in ["", &good.replace("lost 0", "lost 1"), &good.replace("lost 0\n", "")] {
+            assert_eq!(verdicts(incomplete), [Verdict::Fail, Verdict::Fail]);
+        }
+    }
+}

@@ -1,8 +1,8 @@
 //! What is done while the plugin counts line transfers between nodes (instrument of M9).
 
+use super::Finding;
 use super::crew::{Crew, SOON};
 use super::look::PAGE;
-use super::{Finding, Machine};
 use crate::line::Phase;
 use numa::{CpuId, CpuSet, Pin, Placement, Topology};
 use scheduler::{Handle, Scheduler};
@@ -15,7 +15,8 @@ use std::time::{Duration, Instant};
 pub(super) struct Scenario {
     pub(super) name: &'static str,
     pub(super) units: u64,
-    pub(super) run: fn(&Machine) -> Finding,
+    /// Given the number of its phase.
+    pub(super) run: fn(usize) -> Finding,
 }
 
 impl Scenario {
@@ -26,31 +27,43 @@ impl Scenario {
 
 /// Round trips of the instrument's own test.
 const TRIPS: u64 = 5_000;
-/// Tasks of each producer.
-const TASKS: u64 = 2_000;
+/// Tasks of each producer; a worker's ring holds 4,096.
+const TASKS: u64 = 4_000;
 /// Producers where every node has one.
 const NODES: u64 = 4;
 /// Tasks of one remote submission.
 const BATCH: u64 = 32;
 /// Remote submissions in flight before the submitter waits.
 const WINDOW: u64 = 8;
-const BATCHES: u64 = 200;
+/// Tasks submitted from another node.
+const REMOTE: u64 = 200 * BATCH;
 
+/// Workers, all of which produce.
+const WORKERS: u64 = 8;
+
+/// The position in the list, from 1, is the number of the phase.
 pub(super) const SCENARIOS: &[Scenario] = &[
-    Scenario { name: "ping-pong within a node", units: TRIPS, run: |_| counted(1, |_| ping_pong(0, 1)) },
-    Scenario { name: "ping-pong between nodes", units: TRIPS, run: |_| counted(2, |_| ping_pong(0, 2)) },
-    Scenario { name: "local submit", units: NODES * TASKS, run: |_| produce(3, View::True, |cpu| cpu % 2 == 0) },
+    Scenario { name: "ping-pong within a node", units: TRIPS, run: |phase| counted(phase, || ping_pong(0, 1)) },
+    Scenario { name: "ping-pong between nodes", units: TRIPS, run: |phase| counted(phase, || ping_pong(0, 2)) },
+    Scenario { name: "local submit", units: WORKERS * TASKS, run: |phase| produce(phase, View::True, |_| true) },
     Scenario {
         name: "local submit, uniform",
-        units: NODES * TASKS,
-        run: |_| produce(4, View::Flat, |cpu| cpu % 2 == 0),
+        units: WORKERS * TASKS,
+        run: |phase| produce(phase, View::Flat, |_| true),
     },
-    Scenario { name: "hot node", units: 2 * TASKS, run: |_| produce(5, View::True, |cpu| cpu < 2) },
-    Scenario { name: "hot node, uniform", units: 2 * TASKS, run: |_| produce(6, View::Flat, |cpu| cpu < 2) },
-    Scenario { name: "remote submit, batches of 32", units: BATCHES * BATCH, run: |_| remote(7, View::True, BATCH) },
-    Scenario { name: "remote submit, uniform", units: BATCHES * BATCH, run: |_| remote(8, View::Flat, BATCH) },
-    Scenario { name: "remote submit, one by one", units: BATCHES * BATCH, run: |_| remote(9, View::True, 1) },
+    Scenario { name: "half of them", units: NODES * TASKS, run: |phase| produce(phase, View::True, even) },
+    Scenario { name: "half of them, uniform", units: NODES * TASKS, run: |phase| produce(phase, View::Flat, even) },
+    Scenario { name: "hot node", units: 2 * TASKS, run: |phase| produce(phase, View::True, |cpu| cpu < 2) },
+    Scenario { name: "hot node, uniform", units: 2 * TASKS, run: |phase| produce(phase, View::Flat, |cpu| cpu < 2) },
+    Scenario { name: "remote submit, by 32", units: REMOTE, run: |phase| remote(phase, View::True, BATCH) },
+    Scenario { name: "remote submit, by 32, uniform", units: REMOTE, run: |phase| remote(phase, View::Flat, BATCH) },
+    Scenario { name: "remote submit, one by one", units: REMOTE, run: |phase| remote(phase, View::True, 1) },
 ];
+
+/// One of the two CPUs of each node.
+fn even(cpu: u32) -> bool {
+    cpu.is_multiple_of(2)
+}
 
 /// Tells the plugin what is done now; 0: nothing.
 fn tell(phase: usize) {
@@ -66,10 +79,10 @@ fn tell(phase: usize) {
 }
 
 /// Runs the body twice, the second time counted: whatever is created at first use exists then.
-fn counted(phase: usize, body: impl Fn(usize) -> Result<(), String>) -> Finding {
-    body(0)?;
+fn counted(phase: usize, body: impl Fn() -> Result<(), String>) -> Finding {
+    body()?;
     tell(phase);
-    let done = body(1);
+    let done = body();
     tell(0);
     done.map(|()| "done".into())
 }
@@ -137,7 +150,7 @@ fn work() {
 fn produce(phase: usize, view: View, produces: fn(u32) -> bool) -> Finding {
     let crew = crew(view, &[0, 1, 2, 3, 4, 5, 6, 7])?;
     bind(7);
-    let result = counted(phase, |_| {
+    let result = counted(phase, || {
         let (workers, arrived) = (crew.len(), Arc::new(AtomicUsize::new(0)));
         for _ in 0..workers {
             let arrived = arrived.clone();
@@ -167,8 +180,8 @@ fn remote(phase: usize, view: View, size: u64) -> Finding {
     let crew = crew(view, &[2, 3, 4, 5, 6, 7])?;
     bind(0);
     let handle = crew.scheduler.handle();
-    counted(phase, |_| {
-        for batch in 0..BATCHES * BATCH / size {
+    counted(phase, || {
+        for batch in 0..REMOTE / size {
             handle.submit_batch((0..size).map(|_| work)).map_err(|error| error.reason.to_string())?;
             if (batch * size).is_multiple_of(WINDOW * BATCH) && !crew.scheduler.wait_idle(SOON) {
                 return Err("does not come to rest".into());

@@ -33,6 +33,8 @@ pub(crate) enum Command {
     Realistic(realistic::Options),
     /// Submitters with a window of tasks in flight, for a stated time
     Load(load::Options),
+    /// Says whether reports have the form that scripts depend on (`schema/`)
+    Check(crate::schema::Check),
     /// Prints the hash of the sources that the stress gate covers
     GateHash,
     /// One measured path, run by `counts` under an instruction counter

@@ -40,6 +40,8 @@ mod run;
 #[cfg(not(loom))]
 mod scenario;
 #[cfg(not(loom))]
+mod schema;
+#[cfg(not(loom))]
 mod sem;
 #[cfg(not(loom))]
 mod session;
@@ -74,6 +76,7 @@ fn main() -> std::process::ExitCode {
         Some(Command::Skew(options)) => skew::main(&options),
         Some(Command::Realistic(options)) => realistic::main(&options),
         Some(Command::Load(options)) => load::main(&options),
+        Some(Command::Check(options)) => schema::main(&options),
         Some(Command::GateHash) => match gate::tree_hash(paths::root()) {
             Ok(hash) => {
                 println!("{hash}");

@@ -63,6 +63,11 @@ pub(crate) fn json(path: &Path, value: &Value) -> Result<(), String> {
     write(path, &(text + "\n"))
 }
 
+/// [`json`] without spaces, for what is kept in numbers and read by programs.
+pub(crate) fn compact(path: &Path, value: &Value) -> Result<(), String> {
+    write(path, &format!("{value}\n"))
+}
+
 /// Reads a JSON file; the error names it.
 pub(crate) fn read_json(path: &Path) -> Result<Value, String> {
     let text = fs::read_to_string(path).map_err(|e| said(path, &e))?;

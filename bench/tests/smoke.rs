@@ -19,6 +19,8 @@ fn report(name: &str, args: &[&str]) -> (Output, Value) {
     assert!(out.status.success(), "{}{}", text(&out.stdout), text(&out.stderr));
     let json = serde_json::from_str(&std::fs::read_to_string(&file).expect("a report")).expect("JSON");
     std::fs::remove_file(&file).expect("it was there");
+    // Only `compare` makes a page.
+    let _ = std::fs::remove_file(file.with_extension("html"));
     (out, json)
 }
 

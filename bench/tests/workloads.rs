@@ -23,6 +23,8 @@ fn report(kind: &str, args: &[&str]) -> Value {
     let out = bench(&[&[kind, "--tiny", "--no-wait", "--out", &file.to_string_lossy()], args].concat());
     assert!(out.status.success(), "{}{}", text(&out.stdout), text(&out.stderr));
     let json: Value = serde_json::from_str(&std::fs::read_to_string(&file).expect("a report")).expect("JSON");
+    let checked = bench(&["check", &file.to_string_lossy()]);
+    assert!(checked.status.success(), "{}", text(&checked.stderr));
     std::fs::remove_file(&file).expect("it was there");
     assert_eq!(json["kind"], kind);
     assert_eq!(json["tiny"], true);

@@ -9,7 +9,7 @@ use outcome::Outcome;
 use plan::{Leg, Plan};
 use rounds::Stop;
 use serde_json::{Value, json};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 mod build;
@@ -96,8 +96,7 @@ pub(crate) fn main(options: &Ab) -> Result<ExitCode, String> {
     let run = Run { shop, target, folder, bar: compare::bar((2 * ROUNDS) as u64) };
     run.refuse_dirty()?;
     let plan = match fresh {
-        // What was made for a run that never began is empty: a folder that is not stays.
-        Some(name) => run.begin(options, name, date).inspect_err(|_| drop(std::fs::remove_dir(&run.folder)))?,
+        Some(name) => run.or_nothing(|| run.begin(options, name, date))?,
         None => run.go_on(options)?,
     };
     run.finish(&plan)
@@ -122,6 +121,13 @@ impl Run {
         }
         let shown = changes.iter().take(10).map(String::as_str).collect::<Vec<_>>().join("\n");
         Err(format!("the worktree is dirty: commit first, or nobody knows what was compared\n{shown}"))
+    }
+
+    /// Removes the folders again that were made for a run which never began.
+    fn or_nothing(&self, begin: impl FnOnce() -> Result<Plan, String>) -> Result<Plan, String> {
+        let made: Vec<&Path> = self.folder.ancestors().take_while(|f| !f.exists()).collect();
+        // Those that hold something stay: this removes empty ones only.
+        begin().inspect_err(|_| made.iter().for_each(|folder| drop(std::fs::remove_dir(folder))))
     }
 
     /// Everything before round 1. The plan is written last: from then on the run can be resumed.

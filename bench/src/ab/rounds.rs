@@ -52,7 +52,7 @@ pub(super) fn run(
                 "kind": "ab-round", "round": round, "leg": name, "commit": leg.commit, "sha256": leg.sha256,
                 "report": report,
             });
-            output::json(&path, &whole).map_err(Stop::Failed)?;
+            output::compact(&path, &whole).map_err(Stop::Failed)?;
         }
     }
     Ok(())

@@ -1,5 +1,5 @@
 //! The command line.
-use crate::{arms, items, load, realistic, scenario, skew, wakeup};
+use crate::{arms, items, load, realistic, scale, scenario, skew, wakeup};
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
 
@@ -35,6 +35,8 @@ pub(crate) enum Command {
     Load(load::Options),
     /// Says whether reports have the form that scripts depend on (`schema/`)
     Check(crate::schema::Check),
+    /// What a task costs as submitters, workers, depth and length vary
+    Scale(scale::Options),
     /// Prints the hash of the sources that the stress gate covers
     GateHash,
     /// One measured path, run by `counts` under an instruction counter

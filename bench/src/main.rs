@@ -38,6 +38,8 @@ mod report;
 #[cfg(not(loom))]
 mod run;
 #[cfg(not(loom))]
+mod scale;
+#[cfg(not(loom))]
 mod scenario;
 #[cfg(not(loom))]
 mod schema;
@@ -77,6 +79,7 @@ fn main() -> std::process::ExitCode {
         Some(Command::Realistic(options)) => realistic::main(&options),
         Some(Command::Load(options)) => load::main(&options),
         Some(Command::Check(options)) => schema::main(&options),
+        Some(Command::Scale(options)) => scale::main(&options),
         Some(Command::GateHash) => match gate::tree_hash(paths::root()) {
             Ok(hash) => {
                 println!("{hash}");

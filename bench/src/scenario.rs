@@ -97,6 +97,11 @@ pub(crate) static ALL: [Scenario; 13] = [
 ];
 
 impl Scenario {
+    /// A scenario that is not in the table.
+    pub(crate) fn flat(name: &'static str, tasks: u64, submitters: u64, body_ns: u64) -> Scenario {
+        Scenario { name, size: [tasks; 2], submitters, fast_ns: body_ns, ..NOTHING }
+    }
+
     /// Whether `--scenarios` meant this one when it said `name`.
     pub(crate) fn answers_to(&self, name: &str) -> bool {
         !name.is_empty() && (self.name == name || self.family == name)

@@ -130,6 +130,38 @@ fn load_counts_what_ended_and_where_latencies_had_no_place() {
     }
 }
 
+#[test]
+fn scale_has_a_series_per_quantity_and_arm() {
+    let args =
+        ["--samples", "1", "--force-rates", "--workers", "2", "--no-instructions", "--arms", "scheduler,channel"];
+    let json = report("scale", &args);
+    let series = json["series"].as_array().expect("series");
+    let of = |sweep: &str| series.iter().filter(|s| s["sweep"] == sweep).count();
+    assert_eq!(["submitters", "workers", "length_ns", "depth"].map(of), [2, 2, 2, 1]);
+    for series in series {
+        assert_eq!(series["status"], "ok", "{series}");
+        let points = series["points"].as_array().unwrap();
+        assert_eq!(points.len(), 2, "{series}");
+        assert!(points[0]["x"].as_u64() < points[1]["x"].as_u64(), "{series}");
+        assert!(points.iter().all(|p| p["cpu_ns_per_task"]["median"].is_number()), "{series}");
+    }
+    assert_eq!(json["metg"].as_array().map(Vec::len), Some(2));
+    assert!(json["checks"][0]["met"].is_boolean(), "{}", json["checks"]);
+}
+
+/// What the quiet rule leaves: every task still runs and is checked, and no time is reported.
+#[test]
+fn scale_without_times_says_so() {
+    let json = report("scale", &["--samples", "1", "--workers", "2", "--no-instructions", "--arms", "scheduler"]);
+    let measured = json["quiet"]["rates"] == "measured";
+    for series in json["series"].as_array().expect("series") {
+        for point in series["points"].as_array().unwrap() {
+            assert_eq!(point["cpu_ns_per_task"].is_object(), measured, "{point}");
+            assert_eq!(point["why"]["cpu_ns_per_task"].is_string(), !measured, "{point}");
+        }
+    }
+}
+
 #[cfg(not(feature = "measure"))]
 #[test]
 fn skew_says_what_it_needs() {
@@ -169,6 +201,8 @@ fn bad_input_is_answered_with_two() {
         (&["items", "--items", "0"], "1..=16000000"),
         (&["realistic", "--scenarios", "flod"], "known: flood_1m"),
         (&["realistic", "--scenarios", "join_tree"], "trees have no latency per task; known: flood_1m"),
+        (&["scale", "--arms", "rust"], "known: scheduler"),
+        (&["scale", "--samples", "0"], "1..=1000"),
         (&["load", "--arms", "rust"], "known: scheduler"),
         (&["load", "--seconds", "0"], "0.001 to 3600"),
         (&["load", "--submitters", "0"], "1..=512"),

@@ -308,6 +308,30 @@ fn run(mut command: Command) -> Result<Value, String> {
     serde_json::from_str(line).map_err(|_| format!("failed: said {:?}", said.trim()))
 }
 
+/// Instructions of one task of ours with a standing queue.
+pub(crate) struct Flat {
+    pub(crate) workers: usize,
+    pub(crate) depth: u64,
+    pub(crate) instructions: Result<f64, String>,
+}
+
+/// The path `external-flat` alone, for `scale`; with `few` only its smaller sizes.
+pub(crate) fn flat(tiny: bool, few: bool, mut step: impl FnMut(String)) -> Result<Vec<Flat>, String> {
+    let tools = Tools::find(false)?;
+    let nowhere = PathBuf::new();
+    let mut listings = objdump::Listings::new(tools.objdump.as_ref().unwrap_or(&nowhere));
+    let lines = PATHS.iter().filter(|p| p.name == "external-flat").flat_map(|p| p.lines(&["scheduler"], tiny));
+    let lines = lines.filter(|l| !few || l.depth <= 100_000 && l.workers <= 2);
+    let counted = |line: Line| {
+        step(format!("instructions · {} queued · {} workers", line.depth, line.workers));
+        let seen = tools.measure(&line, &mut listings);
+        let why = seen.why.iter().find(|(field, _)| *field == "instructions");
+        let why = why.map_or_else(|| "not counted".into(), |(_, why)| why.clone());
+        Flat { workers: line.workers, depth: line.depth, instructions: seen.instructions.ok_or(why) }
+    };
+    Ok(lines.map(counted).collect())
+}
+
 fn progress(bar: &ProgressBar, line: &Line) {
     bar.set_message(format!("{} · {} · {} workers", line.path, line.arm, line.workers));
 }

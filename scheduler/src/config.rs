@@ -69,3 +69,7 @@ pub const HEAVIES_PER_LOOK: u64 = 32_768;
 /// Calls per second above which `membarrier` is given up for fences: callers are serialised by the kernel, and at 10 us
 /// each that many leave nobody any time.
 pub const HEAVIES_PER_SECOND: u64 = 100_000;
+/// Places that a worker's roll of pending futures begins with, one page of them.
+pub const ROLL: usize = if cfg!(loom) { 1 } else { 512 };
+/// Times that the futures of this crate may be ready within one poll before they let others run: as often as others do.
+pub const BUDGET: u32 = if cfg!(loom) { 2 } else { 128 };

@@ -3,6 +3,7 @@
 
 use crate::error::{BatchError, SubmitError};
 use crate::fork_join::join_on;
+use crate::future::{self, Joiner, Ours};
 use crate::join_handle::JoinHandle;
 use crate::metrics::Metrics;
 use crate::scope::{Scope, run_on, scope};
@@ -11,6 +12,7 @@ use crate::sync::Arc;
 use crate::task::join::{task, untask};
 use crate::worker::{Shared, current};
 use std::fmt;
+use std::future::Future;
 
 /// Submits to a scheduler from any thread. Cheap to clone. It does not keep the workers alive: after the
 /// [`Scheduler`](crate::Scheduler) is gone everything is refused as [`SubmitError::Closed`].
@@ -109,6 +111,52 @@ impl Handle {
         match unsafe { submit(&self.shared, runnable, OnFull::Wait) } {
             Ok(()) => Ok(JoinHandle::new(output)),
             Err(refused) => Err(refused.map(|runnable| untask(runnable, output))),
+        }
+    }
+
+    /// Queues a future; its output can be joined or awaited. It is polled by the workers until it is ready, each time that
+    /// it was woken. No allocation in steady state for futures of up to about 960 bytes.
+    ///
+    /// Whoever wakes it may be any thread, at any time, also when the scheduler has ended. Woken on a worker it goes to the
+    /// top of the worker's queue; from elsewhere it is submitted, and that is not refused for want of capacity. One that
+    /// wakes itself while it is polled comes back behind the others.
+    ///
+    /// A panic in its poll is the output ([`JoinError::Panicked`](crate::JoinError::Panicked)), also one while it is
+    /// dropped. A future that is pending and that nobody can wake any more is dropped when its handle is, and at the latest
+    /// when the scheduler ends: see [`Scheduler`](crate::Scheduler).
+    ///
+    /// # Errors
+    /// As for [`Handle::submit`], with the future, which has not been polled.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let scheduler = scheduler::Scheduler::new()?;
+    /// let handle = scheduler.handle();
+    /// let outer = scheduler.spawn_future(async move {
+    ///     let parts: Vec<_> = (1..=3).map(|n| handle.spawn_future(async move { n * n })).collect();
+    ///     let mut sum = 0;
+    ///     for part in parts {
+    ///         sum += part.expect("open").await.expect("no panic");
+    ///     }
+    ///     sum
+    /// })?;
+    /// assert_eq!(outer.join()?, 14);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[inline]
+    pub fn spawn_future<F>(&self, future: F) -> Result<JoinHandle<F::Output>, SubmitError<F>>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        // SAFETY: the scheduler of this handle; what keeps it later is said in the README of futures.
+        let (right, head) = unsafe { future::task::<F, Ours>(future, Arc::as_ptr(&self.shared).cast()) };
+        // SAFETY: the task owns what it uses.
+        match unsafe { submit(&self.shared, right, OnFull::Wait) } {
+            // SAFETY: the handle's reference, with its type.
+            Ok(()) => Ok(JoinHandle::of_future(unsafe { Joiner::new(head) })),
+            Err(refused) => Err(refused.map(future::untask)),
         }
     }
 

@@ -9,6 +9,8 @@ pub mod config;
 pub mod credit;
 mod error;
 mod fork_join;
+#[doc(hidden)]
+pub mod future;
 mod handle;
 #[doc(hidden)]
 pub mod idle;
@@ -29,6 +31,8 @@ pub mod policy;
 mod pool;
 #[doc(hidden)]
 pub mod queue;
+#[doc(hidden)]
+pub mod roll;
 mod scheduler;
 mod scope;
 mod submit;
@@ -44,6 +48,7 @@ pub mod worker;
 pub use builder::{Barrier, Builder};
 pub use error::{BatchError, BuildError, JoinError, SubmitError};
 pub use fork_join::join;
+pub use future::budget::{YieldNow, yield_now};
 pub use handle::Handle;
 pub use join_handle::{Help, JoinHandle};
 pub use metrics::{ByDistance, Homes, Metrics, WorkerMetrics};
@@ -59,6 +64,7 @@ pub use submit::Submitter;
 pub mod internals {
     pub use crate::config;
     pub use crate::credit;
+    pub use crate::future;
     pub use crate::idle;
     pub use crate::lanes;
     pub use crate::latch;
@@ -67,6 +73,7 @@ pub mod internals {
     pub use crate::phase;
     pub use crate::policy;
     pub use crate::queue;
+    pub use crate::roll;
     pub use crate::sync;
     pub use crate::task;
     pub use crate::worker;

@@ -59,6 +59,8 @@ pub struct Credits {
     word: Line<AtomicU64>,
     /// Counts the wakes: a blocked submitter sleeps while it is what it was before its last look at `word`.
     bell: Line<FutexWord>,
+    /// Tasks that were queued without a credit, and whose credit nobody has withheld yet.
+    debt: AtomicU64,
     capacity: u64,
     unit: u64,
 }
@@ -73,7 +75,13 @@ impl Credits {
     #[doc(hidden)]
     pub fn new_at(capacity: u64, unit: u64, bell: u32) -> Self {
         let capacity = capacity.min(Word::MAX_AVAILABLE);
-        Credits { word: Line(AtomicU64::new(capacity)), bell: Line(FutexWord::new(bell)), capacity, unit }
+        Credits {
+            word: Line(AtomicU64::new(capacity)),
+            bell: Line(FutexWord::new(bell)),
+            debt: AtomicU64::new(0),
+            capacity,
+            unit,
+        }
     }
 
     /// All credits there are.
@@ -116,10 +124,33 @@ impl Credits {
         }
     }
 
+    /// Any thread, before it queues a task without a credit. The next that are returned pay for it.
+    pub fn borrow_one(&self) {
+        // Relaxed: whoever claims the task sees this, because it precedes the publication, and gives afterwards.
+        self.debt.fetch_add(1, Relaxed);
+    }
+
+    /// Withholds what was borrowed from `count` credits that come back; returns the rest.
+    #[cold]
+    fn pay(&self, count: u64) -> u64 {
+        // Relaxed: see `borrow_one`; the exchange decides.
+        let mut owed = self.debt.load(Relaxed);
+        loop {
+            let paid = owed.min(count);
+            match self.debt.compare_exchange(owed, owed - paid, Relaxed, Relaxed) {
+                Ok(_) => return count - paid,
+                Err(now) => owed = now,
+            }
+        }
+    }
+
     /// Any thread. Returns `count` credits that were taken. Wakes one blocked submitter per [`Credits::unit`] of
     /// them; makes no system call if nobody is blocked, and says whether it made one.
     #[inline]
     pub fn give(&self, count: u64) -> bool {
+        // Relaxed: see `borrow_one`.
+        let owed = self.debt.load(Relaxed) != 0 && !planted("credit_no_pay");
+        let count = if owed { self.pay(count) } else { count };
         // CR1: see CR2. One word: either this sees the blocked submitter, or that one sees the credits.
         let old = Word(self.word.0.fetch_add(count, ord("CR1", Release)));
         debug_assert!(old.available() + count <= self.capacity, "more given than taken: {old:?} + {count}");

@@ -3,6 +3,7 @@
 use crate::builder::{Barrier, Builder};
 use crate::credit::Credits;
 use crate::error::BuildError;
+use crate::future::retire_all;
 use crate::idle::{Fences, IdleWord, idle_words};
 use crate::mode::Mode;
 use crate::phase::{Phase, PhaseWord};
@@ -174,6 +175,8 @@ fn work(shared: &Arc<Shared>, index: usize, ready: &Sender<()>) {
             call(shared.hooks.started.as_deref(), &context);
             without_unwinding(|| context.main());
             forget_last();
+            // What the ends of futures submit is refused; what they wake ends as well.
+            without_unwinding(|| retire_all(&context));
         });
         // No worker any more: what the hook submits is refused.
         call(shared.hooks.stopped.as_deref(), &context);

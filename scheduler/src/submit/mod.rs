@@ -6,9 +6,11 @@
 
 mod batch;
 mod submitter;
+mod woken;
 
 pub(crate) use batch::submit_batch;
 pub use submitter::Submitter;
+pub(crate) use woken::{submit_last, submit_woken};
 
 use crate::credit::Acquired;
 use crate::error::SubmitError;
@@ -147,6 +149,8 @@ pub(crate) enum OnFull {
     Refuse,
     /// Sleep until there is room; on a worker, run other tasks or the closure itself.
     Wait,
+    /// Take a place all the same: what was accepted before is woken.
+    Force,
 }
 
 /// Why a submission gets no place.
@@ -414,6 +418,12 @@ unsafe fn slot_on_credit(shared: &Shared, entry: &Entry, full: OnFull) -> Result
             let limit = unsafe { entry.lane.limit() };
             // SAFETY: the producer.
             unsafe { entry.lane.set_limit(limit + granted) };
+        } else if full == OnFull::Force {
+            credits.borrow_one();
+            // SAFETY: the producer.
+            let limit = unsafe { entry.lane.limit() };
+            // SAFETY: the producer.
+            unsafe { entry.lane.set_limit(limit + 1) };
         } else if full == OnFull::Refuse {
             return Err(Refusal::Full);
         } else if !current().is_some_and(Context::help_once) {

@@ -5,3 +5,4 @@ pub mod cells;
 pub mod join;
 pub mod raw;
 pub mod state;
+pub mod waiting;

@@ -11,6 +11,7 @@ use crate::latch::ForkLatch;
 use crate::park::Parker;
 use crate::policy::{Rounds, Victims};
 use crate::queue::{forks, local};
+use crate::roll::Roll;
 use crate::sync::{Arc, Registration, Relaxed, full_fence, light, ticks_per_us};
 use crate::sys::stack_floor;
 use crate::task::cells::{Cells, lend};
@@ -242,6 +243,28 @@ impl Context {
             self.spill(cell);
         }
         self.poll();
+    }
+
+    /// Queues `f` behind what this worker has: in its own lane. It will come back for it, so this alone wakes nobody.
+    ///
+    /// # Safety
+    /// As for [`Context::submit`].
+    pub unsafe fn submit_last<F: Job>(&self, f: F) {
+        let lane = &self.lane().lane;
+        // SAFETY: this worker owns the lane, and runs no user code before the commit.
+        let slot = unsafe { lane.reserve() }.expect("a worker's own lane has no limit");
+        // SAFETY: a fresh slot; lifetimes are the caller's promise.
+        unsafe { RawTask::write(slot, f) };
+        // SAFETY: reserved and written.
+        unsafe { lane.commit() };
+        // SAFETY: this worker owns the lane.
+        unsafe { lane.publish() };
+        self.poll();
+    }
+
+    /// The roll of this worker.
+    pub fn roll(&self) -> &Roll<Header> {
+        &self.me().roll
     }
 
     /// A bounded scheduler has no room, and nothing else is there to run: the job goes onto the ring, as if claimed

@@ -11,11 +11,12 @@ mod run;
 mod search;
 mod shared;
 
+pub use crate::task::waiting::drop_quietly;
 pub use context::{Context, current};
 pub use help::{Wait, block};
 #[cfg(feature = "measure")]
 pub use record::{Record, Recorded};
 pub use remote::{Count, Counters, Remote};
 pub use rests::Rests;
-pub use run::{drop_quietly, without_unwinding};
+pub use run::without_unwinding;
 pub use shared::{Hooks, PanicHook, Shared, Tuning};

@@ -5,6 +5,7 @@ use crate::config::{FINE_NS, FORKS, RING};
 use crate::park::Parker;
 use crate::queue::forks::Forks;
 use crate::queue::local::Ring;
+use crate::roll::Roll;
 use crate::sync::{Acquire, Arc, AtomicU32, AtomicU64, FutexWord, Line, Relaxed, ord};
 use crate::task::raw::Header;
 
@@ -71,6 +72,8 @@ pub struct Remote {
     pub ring: Ring<Header, RING>,
     /// Latent forks.
     pub forks: Forks<Header, FORKS>,
+    /// The futures that it has polled and that are pending.
+    pub roll: Roll<Header>,
     /// Where it sleeps.
     pub parker: Arc<Parker>,
     /// 1 while it is counted as fast. Whoever takes the mark away uncounts it.
@@ -100,6 +103,7 @@ impl Remote {
         Remote {
             ring: Ring::new(),
             forks: Forks::new(),
+            roll: Roll::new(),
             parker: Arc::new(Parker::new()),
             fast: Line(AtomicU32::new(0)),
             // Nobody has tried yet: worth a try.

@@ -8,6 +8,7 @@ use crate::config::{LONG_NS, SHORT_NS, SHORT_RUN, STREAK, WAKE_COST_NS};
 use crate::sync::{Relaxed, ticks};
 use crate::task::cells::Cells;
 use crate::task::raw::{Header, Verb};
+use crate::task::waiting::drop_quietly;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -199,11 +200,4 @@ pub fn without_unwinding<R>(f: impl FnOnce() -> R) -> R {
     let result = f();
     let _done = std::mem::ManuallyDrop::new(abort);
     result
-}
-
-/// Drops a panic payload; should its destructor panic, the second payload is leaked rather than dropped.
-pub fn drop_quietly(payload: Box<dyn Any + Send>) {
-    if let Err(second) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
-        let _leaked = std::mem::ManuallyDrop::new(second);
-    }
 }

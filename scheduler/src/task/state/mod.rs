@@ -1,8 +1,9 @@
 #![doc = include_str!("README.md")]
 #![expect(unsafe_code, reason = "owns a waiter inside an atomic word, and signals through memory that may be gone")]
 
-use crate::park::{ADDRESS_SPARE, Waiter};
+use crate::park::ADDRESS_SPARE;
 use crate::sync::{AcqRel, Acquire, AtomicUsize, Relaxed, Release, ord, planted};
+use crate::task::waiting::Waiting;
 use std::fmt;
 
 /// Snapshot of the state word: flags below, the address of a registered waiter above.
@@ -18,7 +19,7 @@ impl Word {
     const DONE: usize = 1 << 2;
     /// The join handle exists.
     const HANDLE: usize = 1 << 3;
-    /// Reserved: the waiter is not a thread's but a future's.
+    /// The waiter is not a thread's but a future's.
     const WAKER: usize = 1 << 4;
     /// Beside CANCELLED: the handle has taken the closure out, to run it itself.
     const TAKEN: usize = 1 << 5;
@@ -45,8 +46,11 @@ impl Word {
     }
     /// Address of the registered waiter, 0 if there is none.
     fn waiter(self) -> usize {
-        debug_assert_eq!(self.0 & Self::WAKER, 0, "no kind of waiter but threads yet");
         self.0 & !Self::FLAGS
+    }
+    /// The registered waiter is a future's.
+    fn is_future(self) -> bool {
+        self.0 & Self::WAKER != 0
     }
     fn with(self, flags: usize) -> Word {
         Word(self.0 | flags)
@@ -54,12 +58,16 @@ impl Word {
     fn without(self, flags: usize) -> Word {
         Word(self.0 & !flags)
     }
-    fn with_waiter(self, address: usize) -> Word {
-        Word(self.0 & Self::FLAGS | address)
+    fn with_waiter(self, (address, future): (usize, bool)) -> Word {
+        Word(self.0 & Self::FLAGS & !Self::WAKER | address | if future { Self::WAKER } else { 0 })
+    }
+    fn without_waiter(self) -> Word {
+        self.with_waiter((0, false))
     }
 }
 
-const _: () = assert!(Word::FLAGS <= ADDRESS_SPARE);
+// A waker stands on a line of 64 bytes, a parker on two.
+const _: () = assert!(Word::FLAGS < 64 && Word::FLAGS <= ADDRESS_SPARE);
 
 impl fmt::Debug for Word {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -202,12 +210,14 @@ impl TaskState {
     fn wake(old: Word) {
         // SAFETY: `register` put the address there (TS3 pairs with the caller's Acquire), and the read-modify-write
         // that returned `old` made it ours: all others leave the waiter alone once it is gone or DONE is set.
-        let waiter = unsafe { Waiter::from_address(old.waiter()) };
-        if planted("state_wake_leak") {
+        let waiting = unsafe { Waiting::from_address(old.waiter(), old.is_future()) };
+        if planted("state_wake_leak")
+            && let Waiting::Thread(waiter) = &waiting
+        {
             let _ = waiter.clone().into_address();
         }
         if !planted("state_no_wake") {
-            waiter.unpark();
+            waiting.tell();
         }
     }
 
@@ -225,7 +235,7 @@ impl TaskState {
             if old.running() || old.done() {
                 return false;
             }
-            let new = old.with_waiter(0).with(Word::CANCELLED);
+            let new = old.without_waiter().with(Word::CANCELLED);
             // TS5: takes the waiter.
             if self.word.compare_exchange(old.0, new.0, ord("TS5", Acquire), Relaxed).is_ok() {
                 if old.waiter() != 0 {
@@ -273,19 +283,19 @@ impl TaskState {
     }
 
     /// Handle only. RUNNING or QUEUED: stores `waiter`, replacing an earlier one.
-    pub fn register(&self, waiter: Waiter) -> Register {
-        let address = waiter.into_address();
+    pub fn register(&self, waiter: impl Into<Waiting>) -> Register {
+        let waiter = waiter.into().into_address();
         loop {
             let old = Word(self.word.load(Relaxed));
             if old.finished() {
-                Self::forget(address);
+                Self::forget(waiter);
                 return Register::Finished;
             }
-            let new = old.with_waiter(address);
+            let new = old.with_waiter(waiter);
             // TS3: whoever takes the waiter sees a complete parker. No fence: the state and the waiter are one word,
             // so either this comes first and the runner finds the waiter, or DONE does and this fails.
             if self.word.compare_exchange(old.0, new.0, ord("TS3", Release), Relaxed).is_ok() {
-                Self::forget(old.waiter());
+                Self::forget((old.waiter(), old.is_future()));
                 return Register::Waiting;
             }
         }
@@ -300,8 +310,8 @@ impl TaskState {
                 return false;
             }
             // Relaxed: the handle's own registration comes back to it.
-            if self.word.compare_exchange(old.0, old.with_waiter(0).0, Relaxed, Relaxed).is_ok() {
-                Self::forget(old.waiter());
+            if self.word.compare_exchange(old.0, old.without_waiter().0, Relaxed, Relaxed).is_ok() {
+                Self::forget((old.waiter(), old.is_future()));
                 return true;
             }
         }
@@ -312,25 +322,25 @@ impl TaskState {
         loop {
             let old = Word(self.word.load(Relaxed));
             debug_assert!(old.has_handle(), "detached twice: {old:?}");
-            let new = if old.done() { old } else { old.with_waiter(0) };
+            let new = if old.done() { old } else { old.without_waiter() };
             let new = new.without(Word::HANDLE);
             // TS1: Release ends the handle's accesses, Acquire the runner's, before the other side frees.
             if self.word.compare_exchange(old.0, new.0, ord("TS1", AcqRel), Relaxed).is_ok() {
                 if old.done() {
                     return Detach::HandleFrees { output: !old.cancelled() };
                 }
-                Self::forget(old.waiter());
+                Self::forget((old.waiter(), old.is_future()));
                 return Detach::RunnerFrees;
             }
         }
     }
 
     /// Drops a waiter that was registered by the calling side and will not be used.
-    fn forget(address: usize) {
+    fn forget((address, future): (usize, bool)) {
         if address != 0 {
             // SAFETY: the caller's own registration, which its read-modify-write took out of the word (or never put
             // in).
-            drop(unsafe { Waiter::from_address(address) });
+            drop(unsafe { Waiting::from_address(address, future) });
         }
     }
 

@@ -4,7 +4,7 @@
 use loom::thread;
 use loom_tests::model;
 use scheduler::internals::credit::{Acquired, Credits};
-use scheduler::internals::sync::{Arc, AtomicBool, Racy, Relaxed};
+use scheduler::internals::sync::{Acquire, Arc, AtomicBool, Racy, Relaxed, Release};
 
 /// Credits, and what one of them stands for.
 struct World {
@@ -112,6 +112,33 @@ fn conservation() {
     });
 }
 
+/// A task that is queued without a credit is paid for by what comes back, its own or another's: nothing is made.
+#[test]
+fn what_is_borrowed_is_paid_back() {
+    model("credit::what_is_borrowed_is_paid_back", Some(3), 20, || {
+        let world = World::new(2, 1, 1);
+        let queued = Arc::new(AtomicBool::new(false));
+        let publish = queued.clone();
+        let borrower = World::spawn(&world, move |world| {
+            world.credits.borrow_one();
+            publish.store(true, Release);
+        });
+        let claimer = World::spawn(&world, move |world| {
+            if queued.load(Acquire) {
+                world.credits.give(1);
+            }
+        });
+        world.credits.give(1);
+        borrower.join().unwrap();
+        claimer.join().unwrap();
+        // The claimer may have come too early.
+        let missing = 2 - world.credits.available();
+        assert!(missing <= 1);
+        world.credits.give(missing);
+        world.check(2);
+    });
+}
+
 #[test]
 fn close_ends_the_wait() {
     model("credit::close_ends_the_wait", Some(6), 10, || {
@@ -188,6 +215,7 @@ fn teeth() {
         ("one_credit_two_threads", "CR4"),
         ("stop_is_heard", "CR4"),
         ("close_ends_the_wait", "CR4"),
+        ("what_is_borrowed_is_paid_back", "credit_no_pay"),
         ("leftover_is_passed_on", "credit_no_chain"),
         ("close_ends_the_wait", "credit_quiet_close"),
         ("one_credit_two_threads", "credit_blind_give"),

@@ -1,5 +1,5 @@
-//! Futures: see `scheduler/src/future/README.md`. The models run the real descriptor, with its polls, wakers, handle and
-//! ends, in a home whose queue is one slot under a lock and whose memory is counted.
+//! Futures: see `scheduler/src/future/README.md`. The models run the real descriptor, with its polls, wakers, handle
+//! and ends, in a home whose queue is one slot under a lock and whose memory is counted.
 #![cfg(loom)]
 
 use loom::thread;
@@ -222,8 +222,8 @@ impl Drop for Waits {
 
 impl Gate {
     /// A thread that takes a waker out, opens, and wakes: by value, or by reference.
-    fn opener(self: &Arc<Self>, bit: u32, by_ref: bool) -> thread::JoinHandle<()> {
-        let gate = self.clone();
+    fn opener(gate: &Arc<Gate>, bit: u32, by_ref: bool) -> thread::JoinHandle<()> {
+        let gate = gate.clone();
         thread::spawn(move || {
             let waker = gate.take();
             gate.bits.fetch_or(bit, Relaxed);
@@ -270,10 +270,11 @@ fn joined(house: &Arc<House>, joiner: Joiner<Arc<Racy<u32>>>) {
 /// Two wakers: the poll that sees the second wake sees what came before it, although nothing was queued for it.
 #[test]
 fn two_wakers() {
-    in_a_house("futures::two_wakers", 3, 100, |house, gate| {
+    in_a_house("futures::two_wakers", 2, 100, |house, gate| {
         let (waits, _) = Waits::new(gate, 3, 2);
         let joiner = House::spawn(house, waits);
-        let openers = [gate.opener(1, true), gate.opener(2, false)];
+        assert!(house.run_one());
+        let openers = [Gate::opener(gate, 1, true), Gate::opener(gate, 2, false)];
         joined(house, joiner);
         openers.into_iter().for_each(|opener| opener.join().unwrap());
     });
@@ -285,16 +286,12 @@ fn two_runners() {
     in_a_house("futures::two_runners", 3, 50, |house, gate| {
         let (waits, _) = Waits::new(gate, 1, 1);
         let joiner = House::spawn(house, waits);
-        let opener = gate.opener(1, false);
-        assert!(house.run_one());
+        let opener = Gate::opener(gate, 1, false);
         let second = {
             let house = house.clone();
-            thread::spawn(move || {
-                while !house.run_one() {
-                    thread::yield_now()
-                }
-            })
+            thread::spawn(move || _ = house.run_one() || house.run_one())
         };
+        house.run_one();
         opener.join().unwrap();
         second.join().unwrap();
         joined(house, joiner);
@@ -327,7 +324,7 @@ fn join_waits() {
 #[test]
 fn detached_while_it_completes() {
     in_a_house("futures::detached_while_it_completes", 3, 20, |house, gate| {
-        let (waits, dropped) = Waits::new(gate, 0, 1);
+        let (waits, dropped) = Waits::new(gate, 0, 0);
         let joiner = House::spawn(house, waits);
         let handle = thread::spawn(move || {
             let _ = joiner.register(Waiting::Thread(Waiter::new(&Arc::new(Parker::new()))));
@@ -367,6 +364,18 @@ fn aborted() {
     });
 }
 
+/// Aborted before anybody polled it, it never is.
+#[test]
+fn aborted_before_it_began() {
+    in_a_house("futures::aborted_before_it_began", 3, 1, |house, gate| {
+        let (waits, dropped) = Waits::new(gate, 0, 0);
+        let joiner = House::spawn(house, waits);
+        assert!(joiner.abort());
+        assert!(house.run_one() && joiner.take().is_err());
+        assert_eq!(dropped.load(Relaxed), 1);
+    });
+}
+
 /// Nobody asks for it, and its last waker goes: it is dropped, wherever it was when that happened.
 #[test]
 fn forgotten() {
@@ -386,13 +395,14 @@ fn forgotten() {
     });
 }
 
-/// The worker ends while somebody wakes: the future ends once, on either thread, and whoever needs the scheduler has it.
+/// The worker ends while somebody wakes: the future ends once, on either thread, and whoever needs the scheduler has
+/// it.
 #[test]
 fn retired_while_woken() {
     in_a_house("futures::retired_while_woken", 3, 50, |house, gate| {
         let (waits, dropped) = Waits::new(gate, 1, 2);
         let joiner = House::spawn(house, waits);
-        let opener = gate.opener(1, true);
+        let opener = Gate::opener(gate, 1, true);
         assert!(house.run_one());
         house.end();
         opener.join().unwrap();
@@ -436,10 +446,11 @@ fn teeth() {
         ("two_wakers", "FU7:acq"),
         ("two_wakers", "FU7:rel"),
         ("detached_while_it_completes", "FU8"),
+        ("detached_while_it_completes", "FU10"),
         ("retired_after_another_poll", "FU9"),
         ("two_wakers", "future-wake-load"),
         ("two_wakers", "future-deaf-rest"),
-        ("aborted", "future-deaf-start"),
+        ("aborted_before_it_began", "future-deaf-start"),
         ("forgotten", "future-forgotten"),
         ("retired_while_woken", "roll-strike-by-store"),
     ]);

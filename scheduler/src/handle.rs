@@ -114,16 +114,16 @@ impl Handle {
         }
     }
 
-    /// Queues a future; its output can be joined or awaited. It is polled by the workers until it is ready, each time that
-    /// it was woken. No allocation in steady state for futures of up to about 960 bytes.
+    /// Queues a future; its output can be joined or awaited. It is polled by the workers until it is ready, each time
+    /// that it was woken. No allocation in steady state for futures of up to about 960 bytes.
     ///
-    /// Whoever wakes it may be any thread, at any time, also when the scheduler has ended. Woken on a worker it goes to the
-    /// top of the worker's queue; from elsewhere it is submitted, and that is not refused for want of capacity. One that
-    /// wakes itself while it is polled comes back behind the others.
+    /// Whoever wakes it may be any thread, at any time, also when the scheduler has ended. Woken on a worker it goes to
+    /// the top of the worker's queue; from elsewhere it is submitted, and that is not refused for want of capacity. One
+    /// that wakes itself while it is polled comes back behind the others.
     ///
     /// A panic in its poll is the output ([`JoinError::Panicked`](crate::JoinError::Panicked)), also one while it is
-    /// dropped. A future that is pending and that nobody can wake any more is dropped when its handle is, and at the latest
-    /// when the scheduler ends: see [`Scheduler`](crate::Scheduler).
+    /// dropped. A future that is pending and that nobody can wake any more is dropped when its handle is, and at the
+    /// latest when the scheduler ends: see [`Scheduler`](crate::Scheduler).
     ///
     /// # Errors
     /// As for [`Handle::submit`], with the future, which has not been polled.

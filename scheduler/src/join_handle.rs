@@ -27,8 +27,8 @@ pub enum Help {
     Own,
 }
 
-/// The right to the value of a spawned task or future. It can be joined by a thread, or awaited. Dropping it detaches the
-/// task, which runs all the same (a future that nobody can wake any more is dropped then).
+/// The right to the value of a spawned task or future. It can be joined by a thread, or awaited. Dropping it detaches
+/// the task, which runs all the same (a future that nobody can wake any more is dropped then).
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {

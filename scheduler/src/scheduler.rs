@@ -43,6 +43,10 @@ pub struct ShutdownReport {
 /// Owns the workers. Dropping it drains and joins: it returns when every accepted task has run. Dropped inside of one
 /// of its own tasks, or in the child of a fork, it does not wait.
 ///
+/// Futures are polled while something is queued. Those that are pending then are dropped by the workers as they leave,
+/// and their join handles say cancelled: a drain does not wait for what others may or may not wake. Wakes from other
+/// threads are refused as soon as a shutdown has begun; the future is then dropped on the thread that wakes it.
+///
 /// Everything a [`Handle`] can do a scheduler can do as well.
 ///
 /// ```

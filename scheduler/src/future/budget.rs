@@ -6,40 +6,27 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// Outside of a poll there is nobody to be fair to.
-const ENDLESS: u32 = u32::MAX;
-
 thread_local! {
-    static LEFT: Cell<u32> = const { Cell::new(ENDLESS) };
+    static LEFT: Cell<u32> = const { Cell::new(BUDGET) };
 }
 
-/// Runs one poll of a task with a fresh budget.
+/// A poll of a task begins: it has a fresh budget.
 #[inline(always)]
-pub fn within<R>(poll: impl FnOnce() -> R) -> R {
-    struct Before(u32);
-    impl Drop for Before {
-        #[inline(always)]
-        fn drop(&mut self) {
-            LEFT.set(self.0);
-        }
-    }
-    let _before = Before(LEFT.replace(BUDGET));
-    poll()
+pub fn begin() {
+    LEFT.set(BUDGET);
 }
 
 /// A future of this crate is about to be ready. Pending: the task has had its share, and is woken to go on later.
 pub fn spend(context: &Context<'_>) -> Poll<()> {
-    match LEFT.get() {
-        ENDLESS => Poll::Ready(()),
-        0 => {
-            context.waker().wake_by_ref();
-            Poll::Pending
-        }
-        left => {
-            LEFT.set(left - 1);
-            Poll::Ready(())
-        }
+    let left = LEFT.get();
+    if left == 0 {
+        // For whoever polls without a beginning: another executor.
+        begin();
+        context.waker().wake_by_ref();
+        return Poll::Pending;
     }
+    LEFT.set(left - 1);
+    Poll::Ready(())
 }
 
 /// Lets other tasks run: the task comes back behind everything that its worker has queued, and other workers may take

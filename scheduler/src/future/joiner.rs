@@ -86,24 +86,41 @@ impl<T> Joiner<T> {
     }
 }
 
+impl<T> Joiner<T> {
+    /// The end of a handle that found more than itself to end.
+    #[cold]
+    #[inline(never)]
+    fn leave(&mut self, mut how: Detach) {
+        loop {
+            match how {
+                Detach::Gone => return,
+                Detach::Waiter => {
+                    self.unregister();
+                    how = self.head().state.detach();
+                }
+                // SAFETY: the right.
+                Detach::Forgotten => return unsafe { self.head().schedule() },
+                Detach::Output => {
+                    // The look that makes the output visible.
+                    let complete = self.is_complete();
+                    debug_assert!(complete);
+                    let mut output: Option<std::thread::Result<T>> = None;
+                    // SAFETY: complete, and the handle ends here.
+                    unsafe { self.head().take(&mut output) };
+                    // SAFETY: the handle's reference.
+                    return unsafe { drop_ref(self.0) };
+                }
+            }
+        }
+    }
+}
+
 impl<T> Drop for Joiner<T> {
+    #[inline]
     fn drop(&mut self) {
-        self.unregister();
         match self.head().state.detach() {
             Detach::Gone => {}
-            // SAFETY: the right.
-            Detach::Forgotten => unsafe { self.head().schedule() },
-            Detach::Output => {
-                // The look that makes the output visible.
-                let complete = self.is_complete();
-                debug_assert!(complete);
-                let mut output: Option<std::thread::Result<T>> = None;
-                // SAFETY: complete, and the handle ends here.
-                unsafe { self.head().take(&mut output) };
-                // SAFETY: the handle's reference.
-                unsafe { drop_ref(self.0) };
-                drop(output);
-            }
+            how => self.leave(how),
         }
     }
 }

@@ -6,6 +6,7 @@ mod home;
 mod joiner;
 mod state;
 mod task;
+mod waker;
 
 pub(crate) use home::{Ours, retire_all};
 pub use joiner::Joiner;

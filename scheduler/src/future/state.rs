@@ -76,6 +76,17 @@ pub enum Rest {
     Cancel,
 }
 
+/// What a runner sees of a future that it is about to complete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Look {
+    /// There is an entry in a roll, unless that is being drained.
+    pub listed: bool,
+    /// There is a handle still.
+    pub handle: bool,
+    /// There is nobody but the runner: nothing is left to be arbitrated.
+    pub alone: bool,
+}
+
 /// Who cleans up after the runner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
@@ -124,6 +135,8 @@ pub enum Detach {
     Output,
     /// As [`Dropped::Forgotten`].
     Forgotten,
+    /// Nothing happened: a waiter is registered.
+    Waiter,
 }
 
 /// What an abort has led to.
@@ -229,14 +242,18 @@ impl State {
         debug_assert!(old.has(Word::RUNNING) && !old.has(Word::LISTED), "listed twice: {old:?}");
     }
 
-    /// Runner: there is an entry in a roll, unless the roll is being drained.
-    pub fn is_listed(&self) -> bool {
-        // Relaxed: nobody else sets it, and whoever clears it has taken the entry out before.
-        Word(self.0.load(Relaxed)).has(Word::LISTED)
+    /// Runner, before it completes.
+    #[inline(always)]
+    pub fn look(&self) -> Look {
+        // FU10: who is alone sees the end of all others' accesses (FU7, FU8). Nobody else lists the future, and whoever
+        // clears that has taken the entry out before; the handle may go at any time, and `complete` sees that.
+        let word = Word(self.0.load(ord("FU10", Acquire)));
+        let alone = word.refs() == 1 && !word.has(Word::HANDLE);
+        Look { listed: word.has(Word::LISTED), handle: word.has(Word::HANDLE), alone }
     }
 
-    /// Runner, once: the future is dropped, and the output, if there is one, written. `struck`: the entry has been taken
-    /// out of the roll by the runner, which gives up its reference as well.
+    /// Runner, once: the future is dropped, and the output, if there is one, written. `struck`: the entry has been
+    /// taken out of the roll by the runner, which gives up its reference as well.
     #[inline]
     pub fn complete(&self, struck: bool) -> Complete {
         let less = if struck { Word::LISTED + Word::REF } else { 0 };
@@ -305,7 +322,7 @@ impl State {
     /// Ends the word's life: what who frees the memory does first. True: a reference to the scheduler is to be dropped.
     pub fn retire_word(self) -> bool {
         let word = Word(self.0.into_inner());
-        debug_assert!(word.has(Word::COMPLETE), "freed too early: {word:?}");
+        debug_assert!(word.has(Word::COMPLETE) || word.refs() == 1, "freed too early: {word:?}");
         word.has(Word::KEEPS)
     }
 
@@ -332,17 +349,17 @@ impl State {
         self.update(Relaxed, |old| waits(old).then_some(old.0 & !Word::WAITER)).is_ok()
     }
 
-    /// Handle only, once, without a registered waiter.
+    /// Handle only, once, unless the answer is [`Detach::Waiter`].
+    #[inline(always)]
     pub fn detach(&self) -> Detach {
         let left = |old: Word| Word((old.0 & !Word::HANDLE) - Word::REF);
         let orphans = |old: Word| old.rests() && left(old).forgotten() && !planted("future-forgotten");
         // FU8: the handle's accesses end before the memory is freed (FU4, FU7).
         let gone = self.update(ord("FU8", Release), |old| {
             debug_assert!(old.has(Word::HANDLE), "detached twice: {old:?}");
-            if old.has(Word::COMPLETE) {
+            if old.has(Word::COMPLETE | Word::WAITER) {
                 return None;
             }
-            debug_assert!(!old.has(Word::WAITER), "detached with a waiter: {old:?}");
             let forgotten = (old.0 & !Word::HANDLE) | Word::SCHEDULED | Word::CANCEL;
             Some(if orphans(old) { forgotten } else { left(old).0 })
         });
@@ -350,7 +367,8 @@ impl State {
             Ok(old) if orphans(old) => Detach::Forgotten,
             Ok(_) => Detach::Gone,
             // The handle has looked, or looks next, with FU5.
-            Err(_) => Detach::Output,
+            Err(old) if old.has(Word::COMPLETE) => Detach::Output,
+            Err(_) => Detach::Waiter,
         }
     }
 

@@ -2,7 +2,7 @@
 #![expect(unsafe_code, reason = "one allocation shared by runner, handle and wakers, arbitrated by one word")]
 
 use super::budget;
-use super::state::{Complete, Dropped, Rest, Retire, Start, State, Wake};
+use super::state::{Complete, Dropped, Look, Rest, Retire, Start, State};
 use super::{Home, Way};
 use crate::roll::Place;
 use crate::sync::Racy;
@@ -10,14 +10,14 @@ use crate::task::raw::{Header, Job};
 use crate::task::waiting::{Waiting, drop_quietly};
 use std::alloc::Layout;
 use std::any::Any;
-use std::cell::{Cell, UnsafeCell};
+use std::cell::Cell;
 use std::future::Future;
 use std::marker::PhantomData;
 use std::mem::{ManuallyDrop, needs_drop};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::Pin;
 use std::ptr::{NonNull, null};
-use std::task::{Context, Poll, RawWaker, RawWakerVTable, Waker};
+use std::task::{Context, Poll, RawWaker, Waker};
 
 type Payload = Box<dyn Any + Send>;
 
@@ -59,7 +59,7 @@ union Stage<F: Future> {
 #[repr(C)]
 struct Task<F: Future, H: Home> {
     head: Head,
-    stage: UnsafeCell<Stage<F>>,
+    stage: Racy<Stage<F>>,
     home: PhantomData<H>,
 }
 
@@ -84,7 +84,7 @@ pub unsafe fn task<F: Future, H: Home>(future: F, home: *const ()) -> (Right<F, 
         waiter: Racy::new(None),
         next: Cell::new(null()),
     };
-    let stage = UnsafeCell::new(Stage { future: ManuallyDrop::new(future) });
+    let stage = Racy::new(Stage { future: ManuallyDrop::new(future) });
     // SAFETY: fresh memory of this layout.
     unsafe { memory.write(Task { head, stage, home: PhantomData }) };
     (Right(memory), memory.cast())
@@ -94,17 +94,26 @@ pub unsafe fn task<F: Future, H: Home>(future: F, home: *const ()) -> (Right<F, 
 pub fn untask<F: Future, H: Home>(right: Right<F, H>) -> F {
     let task = ManuallyDrop::new(right).0;
     // SAFETY: right and handle are both the caller's, so the task is.
-    let shared = unsafe { task.as_ref() };
-    // SAFETY: as above.
-    let stage = unsafe { &mut *shared.stage.get() };
-    // SAFETY: not complete; taken once, as the memory goes next.
-    let future = unsafe { ManuallyDrop::take(&mut stage.future) };
+    let stage = unsafe { &task.as_ref().stage };
+    let future = stage.with(|stage| {
+        // SAFETY: not complete.
+        let future: &mut ManuallyDrop<F> = unsafe { &mut (*stage).future };
+        // SAFETY: taken once, as the memory goes next.
+        unsafe { ManuallyDrop::take(future) }
+    });
     // SAFETY: ours alone, and empty.
     unsafe { H::release(task.cast(), Layout::new::<Task<F, H>>()) };
     future
 }
 
 impl Head {
+    /// Nothing is left in it. Returns the home.
+    fn vacate(&self) -> *const () {
+        // SAFETY: the caller has the last reference.
+        self.waiter.with(|waiter| debug_assert!(unsafe { &*waiter }.is_none(), "freed with a waiter"));
+        self.home
+    }
+
     /// The handle's side of the waiter's place.
     ///
     /// # Safety
@@ -171,8 +180,6 @@ impl<F: Future, H: Home> Right<F, H> {
 
     const VTABLE: &'static Vtable =
         &Vtable { cancel: Self::cancel, schedule: Self::schedule, take: Self::take, free: Self::free };
-    const WAKER: &'static RawWakerVTable =
-        &RawWakerVTable::new(Self::clone_waker, Self::wake, Self::wake_by_ref, Self::drop_waker);
 
     /// Polls once, and sees to what comes of it. Returns a panic that nobody will see.
     ///
@@ -191,15 +198,14 @@ impl<F: Future, H: Home> Right<F, H> {
         // dropped; clones have their own.
         let waker = ManuallyDrop::new(unsafe { Waker::from_raw(raw) });
         let mut context = Context::from_waker(&waker);
-        let polled = {
-            // SAFETY: the runner's until it completes.
-            let stage = unsafe { &mut *shared.stage.get() };
-            // SAFETY: not complete, so it is the future.
-            let future: &mut F = unsafe { &mut stage.future };
+        budget::begin();
+        let polled = shared.stage.with(|stage| {
+            // SAFETY: the runner's until it completes, and not complete, so it is the future.
+            let future: &mut F = unsafe { &mut (*stage).future };
             // SAFETY: it stays in its descriptor until it is dropped there.
             let future = unsafe { Pin::new_unchecked(future) };
-            catch_unwind(AssertUnwindSafe(|| budget::within(|| future.poll(&mut context))))
-        };
+            catch_unwind(AssertUnwindSafe(|| future.poll(&mut context)))
+        });
         let output = match polled {
             Ok(Poll::Ready(output)) => Ok(output),
             // SAFETY: started, and pending.
@@ -246,15 +252,31 @@ impl<F: Future, H: Home> Right<F, H> {
     unsafe fn finish(task: NonNull<Task<F, H>>, output: Option<std::thread::Result<F::Output>>) -> Option<Payload> {
         // SAFETY: 1: the runner has a reference.
         let shared = unsafe { task.as_ref() };
-        let stage = shared.stage.get();
         // SAFETY: 1.
-        let output = if needs_drop::<F>() { unsafe { Self::drop_future(stage, output) } } else { output };
-        // SAFETY: the runner's until it completes; what was there is dropped.
-        unsafe { (&raw mut (*stage).output).write(ManuallyDrop::new(output)) };
-        // SAFETY: the place was given to the runner, and lives as long as the home; is_listed says that it does.
-        let place = shared.head.state.is_listed().then(|| unsafe { &*shared.head.place.get() });
-        let struck = place.is_some_and(Place::strike);
-        let last = match shared.head.state.complete(struck) {
+        let output = if needs_drop::<F>() { unsafe { Self::drop_future(&shared.stage, output) } } else { output };
+        let look = shared.head.state.look();
+        if look.handle {
+            // SAFETY: the runner's until it completes; what was there is dropped.
+            shared.stage.with(|stage| unsafe { (&raw mut (*stage).output).write(ManuallyDrop::new(output)) });
+            // SAFETY: written.
+            return unsafe { Self::hand_over(task, look) };
+        }
+        let last =
+            look.alone || shared.head.state.complete(look.listed && Self::strike(&shared.head)) == Complete::Last;
+        // SAFETY: complete, without a handle: the reference is still there.
+        unsafe { Self::leave(task, last) };
+        output.and_then(Result::err)
+    }
+
+    /// Completes a future whose output is in its place.
+    ///
+    /// # Safety
+    /// 1. The caller is the runner.
+    #[inline(always)]
+    unsafe fn hand_over(task: NonNull<Task<F, H>>, look: Look) -> Option<Payload> {
+        // SAFETY: 1: the runner has a reference.
+        let shared = unsafe { task.as_ref() };
+        let last = match shared.head.state.complete(look.listed && Self::strike(&shared.head)) {
             Complete::Handle => return None,
             // SAFETY: the reference is still there.
             Complete::Waiter => return unsafe { Self::tell(task) },
@@ -262,7 +284,25 @@ impl<F: Future, H: Home> Right<F, H> {
             Complete::Last => true,
         };
         // SAFETY: the handle is gone, so the output is ours.
-        let output = unsafe { Self::take_output(stage) };
+        let output = unsafe { Self::take_output(&shared.stage) };
+        // SAFETY: the reference is still there.
+        unsafe { Self::leave(task, last) };
+        output.and_then(Result::err)
+    }
+
+    /// Takes the future out of its roll. False: that is being drained.
+    #[cold]
+    fn strike(head: &Head) -> bool {
+        // SAFETY: the place was given to the runner, and lives as long as the home, which does: the future is listed.
+        unsafe { &*head.place.get() }.strike()
+    }
+
+    /// Gives up the runner's reference.
+    ///
+    /// # Safety
+    /// 1. It is the caller's; `last`: there is no other.
+    #[inline(always)]
+    unsafe fn leave(task: NonNull<Task<F, H>>, last: bool) {
         if last {
             // SAFETY: the last reference.
             unsafe { Self::free(task.cast()) };
@@ -270,7 +310,6 @@ impl<F: Future, H: Home> Right<F, H> {
             // SAFETY: the runner's reference.
             unsafe { drop_ref(task.cast()) };
         }
-        output.and_then(Result::err)
     }
 
     /// Drops the future in its place; a panic becomes the output, unless that is one already.
@@ -279,13 +318,15 @@ impl<F: Future, H: Home> Right<F, H> {
     /// 1. The caller is the runner; the future has not been dropped.
     #[inline]
     unsafe fn drop_future(
-        stage: *mut Stage<F>,
+        stage: &Racy<Stage<F>>,
         output: Option<std::thread::Result<F::Output>>,
     ) -> Option<std::thread::Result<F::Output>> {
-        // SAFETY: 1: not complete, so it is the future.
-        let future: &mut ManuallyDrop<F> = unsafe { &mut (*stage).future };
-        // SAFETY: 1: once.
-        let dropped = catch_unwind(AssertUnwindSafe(|| unsafe { ManuallyDrop::drop(future) }));
+        let dropped = stage.with(|stage| {
+            // SAFETY: 1: not complete, so it is the future.
+            let future: &mut ManuallyDrop<F> = unsafe { &mut (*stage).future };
+            // SAFETY: 1: once.
+            catch_unwind(AssertUnwindSafe(|| unsafe { ManuallyDrop::drop(future) }))
+        });
         let Err(payload) = dropped else { return output };
         match output {
             Some(Err(first)) => {
@@ -304,11 +345,13 @@ impl<F: Future, H: Home> Right<F, H> {
 
     /// # Safety
     /// 1. The future is complete, and its output the caller's.
-    unsafe fn take_output(stage: *mut Stage<F>) -> Option<std::thread::Result<F::Output>> {
-        // SAFETY: 1.
-        let output: &mut ManuallyDrop<_> = unsafe { &mut (*stage).output };
-        // SAFETY: 1: taken once.
-        unsafe { ManuallyDrop::take(output) }
+    unsafe fn take_output(stage: &Racy<Stage<F>>) -> Option<std::thread::Result<F::Output>> {
+        stage.with(|stage| {
+            // SAFETY: 1.
+            let output: &mut ManuallyDrop<_> = unsafe { &mut (*stage).output };
+            // SAFETY: 1: taken once.
+            unsafe { ManuallyDrop::take(output) }
+        })
     }
 
     /// # Safety
@@ -339,7 +382,7 @@ impl<F: Future, H: Home> Right<F, H> {
 
     /// # Safety
     /// See [`Vtable`].
-    unsafe fn schedule(head: NonNull<Head>) {
+    pub(super) unsafe fn schedule(head: NonNull<Head>) {
         let right = Right::<F, H>(head.cast());
         // SAFETY: the right has a reference.
         let home = unsafe { head.as_ref().home };
@@ -351,7 +394,7 @@ impl<F: Future, H: Home> Right<F, H> {
     /// See [`Vtable`].
     unsafe fn take(head: NonNull<Head>, to: *mut ()) {
         // SAFETY: alive.
-        let stage = unsafe { head.cast::<Task<F, H>>().as_ref().stage.get() };
+        let stage = unsafe { &head.cast::<Task<F, H>>().as_ref().stage };
         // SAFETY: complete, and the handle's.
         let output = unsafe { Self::take_output(stage) };
         // SAFETY: by the caller's promise.
@@ -362,7 +405,7 @@ impl<F: Future, H: Home> Right<F, H> {
     /// See [`Vtable`].
     unsafe fn free(head: NonNull<Head>) {
         // SAFETY: ours alone.
-        let home = unsafe { (*head.as_ptr()).home };
+        let home = unsafe { head.as_ref() }.vacate();
         // SAFETY: ours alone, and the memory goes next.
         let keeps = unsafe { (&raw const (*head.as_ptr()).state).read() }.retire_word();
         // SAFETY: nothing is left in it; a waiter has been taken.
@@ -371,52 +414,6 @@ impl<F: Future, H: Home> Right<F, H> {
             // SAFETY: the reference was left there by `retire`.
             unsafe { H::let_go(home) };
         }
-    }
-
-    // ---- the waker -------------------------------------------------------------------------------------------
-
-    /// # Safety
-    /// `data` is of a waker of this type.
-    unsafe fn clone_waker(data: *const ()) -> RawWaker {
-        // SAFETY: a waker has a reference.
-        unsafe { &*data.cast::<Head>() }.state.clone_ref();
-        RawWaker::new(data, Self::WAKER)
-    }
-
-    /// # Safety
-    /// `data` is of a waker of this type, and given up.
-    unsafe fn wake(data: *const ()) {
-        // SAFETY: never null.
-        let head = unsafe { NonNull::new_unchecked(data.cast_mut().cast::<Head>()) };
-        // SAFETY: a waker has a reference.
-        match unsafe { head.as_ref() }.state.wake(true) {
-            Wake::Nothing => {}
-            // SAFETY: the right.
-            Wake::Schedule => unsafe { Self::schedule(head) },
-            // SAFETY: the waker's reference.
-            Wake::Late => unsafe { drop_ref(head) },
-        }
-    }
-
-    /// # Safety
-    /// `data` is of a waker of this type.
-    unsafe fn wake_by_ref(data: *const ()) {
-        // SAFETY: never null.
-        let head = unsafe { NonNull::new_unchecked(data.cast_mut().cast::<Head>()) };
-        // SAFETY: a waker has a reference.
-        if unsafe { head.as_ref() }.state.wake(false) == Wake::Schedule {
-            // SAFETY: the right.
-            unsafe { Self::schedule(head) };
-        }
-    }
-
-    /// # Safety
-    /// `data` is of a waker of this type, and given up.
-    unsafe fn drop_waker(data: *const ()) {
-        // SAFETY: never null.
-        let head = unsafe { NonNull::new_unchecked(data.cast_mut().cast::<Head>()) };
-        // SAFETY: the waker's reference.
-        unsafe { drop_ref(head) };
     }
 }
 

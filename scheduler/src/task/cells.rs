@@ -99,7 +99,9 @@ impl Cells {
         self.large.settle();
     }
 
-    /// Memory for a value of `layout`: a cell of the smallest class that fits, else from the allocator.
+    /// Memory for a value of `layout`: a cell of the smallest class that fits, else from the allocator. In place,
+    /// because callers know the layout, and with it the class.
+    #[inline(always)]
     pub fn allocate(&self, layout: Layout) -> NonNull<u8> {
         match class(layout) {
             Class::Small => self.small.take().cast(),
@@ -117,6 +119,7 @@ impl Cells {
     ///
     /// # Safety
     /// `memory` came from [`Cells::allocate`] of any thread with this layout, and nobody uses it any more.
+    #[inline(always)]
     pub unsafe fn release(&self, memory: NonNull<u8>, layout: Layout) {
         match class(layout) {
             Class::Small => {

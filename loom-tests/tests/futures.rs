@@ -94,8 +94,10 @@ impl House {
     fn end(&self) {
         self.closed.store(1, Release);
         while self.run_one() {}
-        // SAFETY: the worker, at its end, and the entries are of this house.
-        unsafe { self.roll.drain(|entry| retire::<Model>(entry.cast())) };
+        // SAFETY: taken out of the roll of this house.
+        let end = |entry: NonNull<Header>| unsafe { retire::<Model>(entry.cast()) };
+        // SAFETY: the worker, at its end.
+        unsafe { self.roll.drain(end) };
     }
 
     /// Everything is over: nothing may be left.
@@ -185,7 +187,9 @@ impl Waits {
 
     fn touch(&self) -> u32 {
         // SAFETY: the poller's, or who drops it; loom checks it.
-        self.body.with(|body| unsafe {
+        let body = |body: *mut u32| unsafe { &mut *body };
+        self.body.with(|at| {
+            let body = body(at);
             *body += 1;
             *body
         })

@@ -53,10 +53,10 @@ unsafe fn cancel_in_turn(head: NonNull<Head>) -> Option<Box<dyn Any + Send>> {
 /// Ends the futures that the calling worker has in its roll, and those that their ends lead to.
 pub(crate) fn retire_all(context: &Context) {
     let nested = DROPPING.replace(true);
+    // SAFETY: taken out of the roll of this scheduler's worker.
+    let end = |entry: NonNull<Header>| unsafe { retire::<Ours>(entry.cast()) };
     // SAFETY: the owner, at its end.
-    unsafe {
-        context.roll().drain(|entry| retire::<Ours>(entry.cast()));
-    }
+    unsafe { context.roll().drain(end) };
     DROPPING.set(nested);
     while let Some(next) = NonNull::new(LATER.get().cast_mut()) {
         // SAFETY: put there by `cancel_in_turn`, with its right.

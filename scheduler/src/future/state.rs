@@ -181,7 +181,7 @@ impl Default for State {
 impl State {
     /// On its way into a queue, with a handle: two references.
     pub fn new() -> Self {
-        State(AtomicU64::new(Word::SCHEDULED | Word::HANDLE | 2 * Word::REF))
+        State(AtomicU64::new(Word::SCHEDULED | Word::HANDLE | (2 * Word::REF)))
     }
 
     /// Applies `step` in one atomic step. Returns the word before, or the one that `step` declined.

@@ -50,7 +50,8 @@ struct Vtable {
     free: unsafe fn(NonNull<Head>),
 }
 
-/// The future until it is complete, then the output, if there is one.
+/// The future until it is complete, then the output, if there is one; both at the same address.
+#[repr(C)]
 union Stage<F: Future> {
     future: ManuallyDrop<F>,
     output: ManuallyDrop<Option<std::thread::Result<F::Output>>>,
@@ -96,10 +97,8 @@ pub fn untask<F: Future, H: Home>(right: Right<F, H>) -> F {
     // SAFETY: right and handle are both the caller's, so the task is.
     let stage = unsafe { &task.as_ref().stage };
     let future = stage.with(|stage| {
-        // SAFETY: not complete.
-        let future: &mut ManuallyDrop<F> = unsafe { &mut (*stage).future };
-        // SAFETY: taken once, as the memory goes next.
-        unsafe { ManuallyDrop::take(future) }
+        // SAFETY: not complete; taken once, as the memory goes next.
+        unsafe { stage.cast::<F>().read() }
     });
     // SAFETY: ours alone, and empty.
     unsafe { H::release(task.cast(), Layout::new::<Task<F, H>>()) };
@@ -201,7 +200,7 @@ impl<F: Future, H: Home> Right<F, H> {
         budget::begin();
         let polled = shared.stage.with(|stage| {
             // SAFETY: the runner's until it completes, and not complete, so it is the future.
-            let future: &mut F = unsafe { &mut (*stage).future };
+            let future = unsafe { &mut *stage.cast::<F>() };
             // SAFETY: it stays in its descriptor until it is dropped there.
             let future = unsafe { Pin::new_unchecked(future) };
             catch_unwind(AssertUnwindSafe(|| future.poll(&mut context)))
@@ -257,7 +256,7 @@ impl<F: Future, H: Home> Right<F, H> {
         let look = shared.head.state.look();
         if look.handle {
             // SAFETY: the runner's until it completes; what was there is dropped.
-            shared.stage.with(|stage| unsafe { (&raw mut (*stage).output).write(ManuallyDrop::new(output)) });
+            shared.stage.with(|stage| unsafe { stage.cast::<Option<std::thread::Result<F::Output>>>().write(output) });
             // SAFETY: written.
             return unsafe { Self::hand_over(task, look) };
         }
@@ -322,10 +321,8 @@ impl<F: Future, H: Home> Right<F, H> {
         output: Option<std::thread::Result<F::Output>>,
     ) -> Option<std::thread::Result<F::Output>> {
         let dropped = stage.with(|stage| {
-            // SAFETY: 1: not complete, so it is the future.
-            let future: &mut ManuallyDrop<F> = unsafe { &mut (*stage).future };
-            // SAFETY: 1: once.
-            catch_unwind(AssertUnwindSafe(|| unsafe { ManuallyDrop::drop(future) }))
+            // SAFETY: 1: not complete, so it is the future; once.
+            catch_unwind(AssertUnwindSafe(|| unsafe { stage.cast::<F>().drop_in_place() }))
         });
         let Err(payload) = dropped else { return output };
         match output {
@@ -346,12 +343,8 @@ impl<F: Future, H: Home> Right<F, H> {
     /// # Safety
     /// 1. The future is complete, and its output the caller's.
     unsafe fn take_output(stage: &Racy<Stage<F>>) -> Option<std::thread::Result<F::Output>> {
-        stage.with(|stage| {
-            // SAFETY: 1.
-            let output: &mut ManuallyDrop<_> = unsafe { &mut (*stage).output };
-            // SAFETY: 1: taken once.
-            unsafe { ManuallyDrop::take(output) }
-        })
+        // SAFETY: 1: taken once.
+        stage.with(|stage| unsafe { stage.cast::<Option<std::thread::Result<F::Output>>>().read() })
     }
 
     /// # Safety
@@ -406,8 +399,10 @@ impl<F: Future, H: Home> Right<F, H> {
     unsafe fn free(head: NonNull<Head>) {
         // SAFETY: ours alone.
         let home = unsafe { head.as_ref() }.vacate();
+        // SAFETY: alive.
+        let state = unsafe { &raw const (*head.as_ptr()).state };
         // SAFETY: ours alone, and the memory goes next.
-        let keeps = unsafe { (&raw const (*head.as_ptr()).state).read() }.retire_word();
+        let keeps = unsafe { state.read() }.retire_word();
         // SAFETY: nothing is left in it; a waiter has been taken.
         unsafe { H::release(head.cast(), Layout::new::<Task<F, H>>()) };
         if keeps {

@@ -10,7 +10,7 @@ use crate::worker::Shared;
 /// Queues a task that was accepted before: on the scheduler's own worker, on top of its queue.
 ///
 /// # Safety
-/// 1. As for [`submit`](super::submit). `shared` is valid until the task is published, which may be the end of it.
+/// 1. As for [`submit`]. `shared` is valid until the task is published, which may be the end of it.
 #[inline(always)]
 pub(crate) unsafe fn submit_woken<J: Job>(shared: &Arc<Shared>, job: J) -> Result<(), SubmitError<J>> {
     let scheduler = &raw const **shared;
@@ -38,7 +38,7 @@ unsafe fn submit_first<J: Job>(shared: &Arc<Shared>, job: J) -> Result<(), Submi
 /// Queues a task that has just run behind everything that its worker has.
 ///
 /// # Safety
-/// 1. As for [`submit`](super::submit).
+/// 1. As for [`submit`].
 pub(crate) unsafe fn submit_last<J: Job>(shared: &Arc<Shared>, job: J) -> Result<(), SubmitError<J>> {
     match ring_worker(shared) {
         // SAFETY: the caller's promise.

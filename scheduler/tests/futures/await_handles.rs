@@ -21,13 +21,8 @@ fn closures_are_awaited() {
 fn futures_await_each_other() {
     let scheduler = scheduler(2);
     let gate = Gate::default();
-    let mut last: JoinHandle<usize> = {
-        let at = gate.wait();
-        scheduler
-            .spawn_future(async move { at.await })
-            .map(|handle| scheduler.spawn_future(async { handle.await.map(|()| 0).unwrap() }).unwrap())
-            .unwrap()
-    };
+    let first = scheduler.spawn_future(gate.wait()).unwrap();
+    let mut last: JoinHandle<usize> = scheduler.spawn_future(async { first.await.map(|()| 0).unwrap() }).unwrap();
     for _ in 0..100 {
         last = scheduler.spawn_future(async move { last.await.unwrap() + 1 }).unwrap();
     }

@@ -38,7 +38,8 @@ fn woken_while_polled() {
     let seen = polls.clone();
     let future = std::future::poll_fn(move |context| {
         context.waker().wake_by_ref();
-        context.waker().clone().wake();
+        let by_value = context.waker().clone();
+        by_value.wake();
         if seen.fetch_add(1, SeqCst) == 4 { Poll::Ready(()) } else { Poll::Pending }
     });
     scheduler.spawn_future(future).unwrap().join().unwrap();
@@ -56,7 +57,8 @@ fn woken_after_the_end() {
     handle.join().unwrap();
     waker.wake_by_ref();
     drop(scheduler);
-    waker.clone().wake();
+    let second = waker.clone();
+    second.wake();
     waker.wake();
     assert_eq!(gate.polls(), 2);
 }
@@ -167,7 +169,7 @@ fn wakes_are_not_refused_for_capacity() {
     hold.store(false, SeqCst);
     handles.into_iter().for_each(|handle| handle.join().unwrap());
     assert!(scheduler.wait_idle(std::time::Duration::from_secs(15)));
-    let room = (0..10).filter(|_| scheduler.try_submit(|| std::thread::yield_now()).is_ok()).count();
+    let room = (0..10).filter(|_| scheduler.try_submit(std::thread::yield_now).is_ok()).count();
     assert!(room >= 3, "what was borrowed is paid back, and what was free is free: {room}");
 }
 

@@ -1,6 +1,7 @@
 //! The child of a fork: everything is refused at once, nothing hangs; the parent goes on as if nothing had happened.
 #![cfg(not(loom))]
 
+use scheduler::internals::task::cells;
 use scheduler::{Handle, JoinError, JoinHandle, Scheduler, ShutdownMode, SubmitError, Submitter};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -163,5 +164,34 @@ fn under_load() {
         submitters.into_iter().for_each(|thread| thread.join().unwrap());
         assert!(scheduler.wait_idle(LONG));
         claims.assert_all_ran();
+    });
+}
+
+/// Where the memory of ended threads waits there are locks. Somebody is in there at the moment of nearly every fork, and
+/// does not exist in the child, which wants a scheduler of its own.
+#[test]
+fn a_child_builds_its_own_whatever_others_held() {
+    run("fork::a_child_builds_its_own_whatever_others_held", |round| {
+        let (_scheduler, over) = (round.scheduler(), Arc::new(AtomicBool::new(false)));
+        let holders: Vec<_> = (0..2)
+            .map(|_| {
+                let over = over.clone();
+                submitter(move || {
+                    while !over.load(Relaxed) {
+                        cells::sweep();
+                    }
+                })
+            })
+            .collect();
+        let children = round.times(20);
+        let build = || {
+            let Ok(own) = Scheduler::builder().workers(2).build() else { return 1 };
+            let sum = own.spawn(|| 20 + 22).map(JoinHandle::join);
+            if matches!(sum, Ok(Ok(42))) { 0 } else { 2 }
+        };
+        let good = (0..children).take_while(|_| wait(fork(ALARM, build)) == Ended::Exit(0)).count();
+        over.store(true, Relaxed);
+        holders.into_iter().for_each(|holder| holder.join().unwrap());
+        assert_eq!(good, children, "a child failed or hung");
     });
 }

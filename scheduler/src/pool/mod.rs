@@ -10,7 +10,7 @@ use crate::phase::{Phase, PhaseWord};
 use crate::policy::Layout;
 use crate::submit::{enter_worker, forget_last, lend_worker};
 use crate::sync::{Arc, Mutex, ticks_per_us};
-use crate::sys;
+use crate::sys::{self, AroundFork};
 use crate::task::cells;
 use crate::worker::{Context, Remote, Shared, without_unwinding};
 use numa::{Seat, Topology};
@@ -28,7 +28,7 @@ pub(crate) struct Pool {
 
 /// Starts the workers of a checked configuration and waits until all of them run.
 pub(crate) fn start(mut builder: Builder) -> Result<Pool, BuildError> {
-    sys::watch_forks(forget_in_child);
+    sys::watch_forks(&AroundFork { before: cells::lock, parent: cells::unlock, child: forget_in_child });
     // Measured before the first thread: a fork in the middle of it would leave it unfinished in the child for ever.
     ticks_per_us();
     let topology = builder.topology.take().unwrap_or_else(Topology::discover);
@@ -47,22 +47,24 @@ pub(crate) fn start(mut builder: Builder) -> Result<Pool, BuildError> {
     let shards = remotes.iter().map(|worker| worker.shard + 1).max().unwrap_or(1);
     let words = idle_words(shards, fences).map_err(BuildError::Memory)?;
     let credits = builder.capacity.map(Credits::new);
-    let mut shared =
-        Shared::new(next_id(), phase, mode, words, remotes, credits, spin, builder.hooks, builder.tuning, topology);
+    let mut shared = Shared::new(
+        sys::next_id(),
+        phase,
+        mode,
+        words,
+        remotes,
+        credits,
+        spin,
+        builder.hooks,
+        builder.tuning,
+        topology,
+    );
     shared.stack_size = builder.stack_size;
     shared.stand_in = lend_worker;
     let shared = Arc::new(shared);
     let pool = Pool { shared, threads: Mutex::new(Vec::with_capacity(workers)) };
     pool.spawn(builder.stack_size, &builder.name)?;
     Ok(pool)
-}
-
-/// Schedulers are told apart by numbers that are never used again; 0 is nobody.
-fn next_id() -> u64 {
-    static NEXT: std::sync::Mutex<u64> = std::sync::Mutex::new(1);
-    let mut next = NEXT.lock().unwrap_or_else(|e| e.into_inner());
-    *next += 1;
-    *next - 1
 }
 
 fn choose_fences(barrier: Barrier, refused: bool) -> Result<Fences, BuildError> {
@@ -153,6 +155,7 @@ impl Pool {
 }
 
 extern "C" fn forget_in_child() {
+    cells::unlock();
     forget_last();
 }
 

@@ -3,7 +3,7 @@
 #![expect(unsafe_code, reason = "raw system calls")]
 
 use std::io;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::time::Duration;
 
 const MEMBARRIER_CMD_PRIVATE_EXPEDITED: libc::c_int = 8;
@@ -148,10 +148,14 @@ pub fn stack_floor() -> usize {
     if rc == 0 { base as usize } else { 0 }
 }
 
-/// `pthread_atfork`: `child` runs in the child of every `fork`, on the thread that forked.
-fn at_fork_child(child: extern "C" fn()) {
-    // SAFETY: the handler stays valid for ever; ENOMEM only loses the early notice, the wiped page remains.
-    unsafe { libc::pthread_atfork(None, None, Some(child)) };
+/// What is done around every `fork`, on the thread that forks.
+pub struct AroundFork {
+    /// Before it: takes the locks that a child could find held by a thread that it does not have.
+    pub before: extern "C" fn(),
+    /// After it in the parent: releases them.
+    pub parent: extern "C" fn(),
+    /// After it in the child: the same, and what else the child must forget.
+    pub child: extern "C" fn(),
 }
 
 static FORKS: AtomicU32 = AtomicU32::new(0);
@@ -166,11 +170,19 @@ pub fn fork_generation() -> u32 {
     FORKS.load(std::sync::atomic::Ordering::Relaxed)
 }
 
-/// Counts forks from now on, and calls `child` in every child, on the thread that forked.
-pub fn watch_forks(child: extern "C" fn()) {
+/// Counts forks from now on, and does what is to be done around them.
+pub fn watch_forks(around: &AroundFork) {
     static ONCE: std::sync::Once = std::sync::Once::new();
     ONCE.call_once(|| {
-        at_fork_child(count_fork);
-        at_fork_child(child);
+        // SAFETY: the handlers stay valid for ever; ENOMEM only loses the early notice, the wiped page remains.
+        unsafe { libc::pthread_atfork(None, None, Some(count_fork)) };
+        // SAFETY: as above; without the locks a child may wait for one for ever, as it would have done anyway.
+        unsafe { libc::pthread_atfork(Some(around.before), Some(around.parent), Some(around.child)) };
     });
+}
+
+/// Schedulers are told apart by numbers that are never used again; 0 is nobody.
+pub fn next_id() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed)
 }

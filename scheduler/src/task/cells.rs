@@ -4,10 +4,10 @@
 //! already borrows some for the one call. What is larger than the largest class comes from the allocator.
 #![expect(unsafe_code, reason = "typed use of raw cells, and the thread's current cells")]
 
-use super::cell::{Blank, Cache, Depot};
+use super::cell::{Blank, Cache, Depot, Lock};
 use super::raw::RawTask;
 use std::alloc::Layout;
-use std::cell::{Cell, OnceCell};
+use std::cell::{Cell, OnceCell, UnsafeCell};
 use std::ptr::{NonNull, null};
 use std::sync::OnceLock;
 
@@ -27,6 +27,32 @@ pub struct Depots {
 fn depots() -> &'static Depots {
     static DEPOTS: OnceLock<Depots> = OnceLock::new();
     DEPOTS.get_or_init(Depots::default)
+}
+
+/// The locks of the depots.
+type Locks = (Lock<'static, 64, SMALL>, Lock<'static, 256, MEDIUM>, Lock<'static, 1024, LARGE>);
+
+/// The locks of the depots while a thread forks.
+struct Held(UnsafeCell<Option<Locks>>);
+
+// SAFETY: written by whoever has taken the locks, and read by the same thread before it gives them back.
+unsafe impl Sync for Held {}
+
+static HELD: Held = Held(UnsafeCell::new(None));
+
+/// Before a fork: no other thread is inside of a depot when the child comes into being, where it would be for ever.
+pub extern "C" fn lock() {
+    let depots = depots();
+    let locks = (depots.small.lock(), depots.medium.lock(), depots.large.lock());
+    // SAFETY: this thread has the locks, and nobody else touches it without.
+    unsafe { *HELD.0.get() = Some(locks) };
+}
+
+/// After a fork, in both processes, on the thread that forked.
+pub extern "C" fn unlock() {
+    // SAFETY: this thread has the locks since `lock`; they are dropped after they have left the place.
+    let locks = unsafe { (*HELD.0.get()).take() };
+    drop(locks);
 }
 
 /// One thread's cells.

@@ -19,7 +19,11 @@ pub struct Depot<const SIZE: usize, const PER_SLAB: usize> {
     state: Mutex<State<SIZE, PER_SLAB>>,
 }
 
-struct State<const SIZE: usize, const PER_SLAB: usize> {
+/// While it lives nobody else gets or leaves a home.
+pub type Lock<'a, const SIZE: usize, const PER_SLAB: usize> = MutexGuard<'a, State<SIZE, PER_SLAB>>;
+
+/// What the lock of a depot guards.
+pub struct State<const SIZE: usize, const PER_SLAB: usize> {
     /// Oldest first: the longer a home is here, the likelier its cells are back.
     abandoned: VecDeque<Estate<SIZE, PER_SLAB>>,
     /// Numbers of homes that were freed.
@@ -100,7 +104,7 @@ impl<const SIZE: usize, const PER_SLAB: usize> Depot<SIZE, PER_SLAB> {
     }
 
     /// No code of a user runs under the lock, and a panic of ours leaves the lists as they were.
-    fn lock(&self) -> MutexGuard<'_, State<SIZE, PER_SLAB>> {
+    pub fn lock(&self) -> Lock<'_, SIZE, PER_SLAB> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -9,7 +9,7 @@ mod outbox;
 mod shelf;
 mod slab;
 
-pub use depot::Depot;
+pub use depot::{Depot, Lock};
 pub use memory::Source;
 pub use slab::Blank;
 

@@ -167,8 +167,8 @@ fn under_load() {
     });
 }
 
-/// Where the memory of ended threads waits there are locks. Somebody is in there at the moment of nearly every fork, and
-/// does not exist in the child, which wants a scheduler of its own.
+/// Where the memory of ended threads waits there are locks. Somebody is in there at the moment of nearly every fork,
+/// and does not exist in the child, which wants a scheduler of its own.
 #[test]
 fn a_child_builds_its_own_whatever_others_held() {
     run("fork::a_child_builds_its_own_whatever_others_held", |round| {

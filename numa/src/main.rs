@@ -6,6 +6,8 @@ mod draw;
 mod explain;
 #[path = "cli/json.rs"]
 mod json;
+#[path = "cli/svg/mod.rs"]
+mod svg;
 
 use clap::{CommandFactory, Parser, Subcommand, error::ErrorKind};
 use numa::{Pin, Placement, Seat, Topology};
@@ -48,6 +50,10 @@ struct Options {
     #[arg(long)]
     json: bool,
 
+    /// Write a picture to FILE (SVG, for any browser) instead of drawing with letters; - is standard output
+    #[arg(long, value_name = "FILE", conflicts_with = "json")]
+    svg: Option<PathBuf>,
+
     #[command(subcommand)]
     command: Option<Command>,
 }
@@ -60,8 +66,8 @@ enum Command {
 
 fn main() -> ExitCode {
     let options = Options::parse();
-    if options.command.is_some() && options.json {
-        let message = "explain prints text only, --json does not go with it";
+    if options.command.is_some() && (options.json || options.svg.is_some()) {
+        let message = "explain prints text only, --json and --svg do not go with it";
         Options::command().error(ErrorKind::ArgumentConflict, message).exit();
     }
     match answer(&options) {
@@ -85,7 +91,17 @@ fn answer(options: &Options) -> Result<String, String> {
     if options.json {
         return json::json(&topology, &seats).map_err(|error| error.to_string());
     }
-    Ok(draw::draw(&topology, &seats, options.workers.is_none()))
+    let by_default = options.workers.is_none();
+    match &options.svg {
+        None => Ok(draw::draw(&topology, &seats, by_default)),
+        Some(path) if path.as_os_str() == "-" => Ok(svg::svg(&topology, &seats, by_default)),
+        Some(path) => {
+            let picture = svg::svg(&topology, &seats, by_default);
+            std::fs::write(path, picture)
+                .map_err(|error| format!("--svg: cannot write {}: {error}", path.display()))?;
+            Ok(format!("{}, drawn in {}\n", draw::size(&topology), path.display()))
+        }
+    }
 }
 
 fn topology(options: &Options) -> Result<Topology, String> {

@@ -129,7 +129,8 @@ fn explain_lists_files_and_what_was_ignored() {
         for part in [
             "sys/devices/system/cpu/online: used",
             "sys/devices/system/node/node0/cpulist: ignored: position 2: expected a number, found 'x'",
-            "sys/devices/system/cpu/cpu0/topology/thread_siblings_list and 3 more like it: missing",
+            "sys/devices/system/cpu/cpu0/topology/thread_siblings_list: missing",
+            "sys/devices/system/cpu/cpu1/topology and 2 more like it: missing",
             "nodes: no node lists an online CPU",
         ] {
             assert!(explained.contains(part), "{part}\n---\n{explained}");

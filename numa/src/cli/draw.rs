@@ -43,15 +43,20 @@ fn line(out: &mut String, text: std::fmt::Arguments<'_>) {
     out.push('\n');
 }
 
-fn summary(topology: &Topology, seats: &[Seat], by_default: bool, out: &mut String) {
+/// How many of what.
+pub(crate) fn size(topology: &Topology) -> String {
     let counts = [
         count(topology.nodes().len(), "node"),
         count(topology.llcs().len(), "cache group"),
         count(topology.cores().len(), "core"),
         count(topology.cpus().len(), "CPU"),
     ];
+    counts.join(", ")
+}
+
+fn summary(topology: &Topology, seats: &[Seat], by_default: bool, out: &mut String) {
     line(out, format_args!("source     {}", source(topology)));
-    line(out, format_args!("host       {}", counts.join(", ")));
+    line(out, format_args!("host       {}", size(topology)));
     line(out, format_args!("online     {}", topology.online()));
     line(out, format_args!("offline    {}", or_none(topology.offline())));
     line(out, format_args!("allowed    {}", topology.allowed()));
@@ -68,11 +73,10 @@ fn summary(topology: &Topology, seats: &[Seat], by_default: bool, out: &mut Stri
         line(out, format_args!("memory on  nodes {}", mems.join(",")));
     }
     line(out, format_args!("quota      {}", quota(topology)));
-    let reason = if by_default { default_reason(topology) } else { "as asked".to_owned() };
-    line(out, format_args!("workers    {} = {reason}", seats.len()));
+    line(out, format_args!("workers    {} = {}", seats.len(), workers_reason(topology, by_default)));
 }
 
-fn count(number: usize, what: &str) -> String {
+pub(crate) fn count(number: usize, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 
@@ -80,14 +84,18 @@ fn or_none(cpus: &CpuSet) -> String {
     if cpus.is_empty() { "none".to_owned() } else { cpus.to_string() }
 }
 
-fn quota(topology: &Topology) -> String {
+pub(crate) fn quota(topology: &Topology) -> String {
     match topology.quota_millicpus() {
         Some(milli) => format!("{}.{:03} CPUs", milli / 1000, milli % 1000),
         None => "none".to_owned(),
     }
 }
 
-fn default_reason(topology: &Topology) -> String {
+/// Why there are as many workers as there are.
+pub(crate) fn workers_reason(topology: &Topology, by_default: bool) -> String {
+    if !by_default {
+        return "as asked".to_owned();
+    }
     let allowed = count(topology.allowed().len(), "CPU");
     match topology.quota_millicpus() {
         Some(milli) => {
@@ -134,7 +142,7 @@ fn node(topology: &Topology, index: usize, marks: &HashMap<CpuId, (usize, usize)
     }
 }
 
-fn memory(kb: Option<u64>) -> String {
+pub(crate) fn memory(kb: Option<u64>) -> String {
     match kb {
         None => "memory ?".to_owned(),
         Some(0) => "no memory".to_owned(),

@@ -10,11 +10,12 @@
 //! * Files of CPUs already placed by a sibling are not opened: discovery costs a few system calls per CPU.
 
 mod cgroup;
+mod sharing;
 mod tree;
 
 use crate::bind;
 use crate::cpuset::CpuSet;
-use crate::facts::{CacheFacts, Facts, NodeFacts, Note, ReadOutcome, Source, TopologySource};
+use crate::facts::{Facts, NodeFacts, Note, ReadOutcome, Source, TopologySource};
 use crate::ids::{CpuId, NodeId};
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -25,8 +26,6 @@ use tree::Tree;
 
 const CPUS: &str = "sys/devices/system/cpu";
 const NODES: &str = "sys/devices/system/node";
-/// Cache directories looked at per CPU; real ones have up to six.
-const MOST_CACHES: u32 = 16;
 
 /// Why a tree tells nothing.
 #[derive(Debug)]
@@ -99,8 +98,8 @@ impl TopologySource for Sysfs {
         }
         facts.isolated = tree.cpu_list(&format!("{CPUS}/isolated")).unwrap_or_default();
         nodes(&mut tree, &mut facts);
-        cores(&mut tree, &mut facts);
-        caches(&mut tree, &mut facts);
+        sharing::cores(&mut tree, &mut facts);
+        sharing::caches(&mut tree, &mut facts);
         // On the live host the kernel has put the cpuset into the mask, so the files matter for isolated CPUs only.
         let limits = cgroup::limits(&mut tree, !facts.live || !facts.isolated.is_empty());
         facts.allowed = mask.or(limits.mask);
@@ -177,11 +176,13 @@ fn nodes(tree: &mut Tree, facts: &mut Facts) {
     let mut found = Vec::new();
     for &id in &listed {
         let path = format!("{NODES}/node{id}");
-        if !tree.is_dir(&path) {
+        let row = tree.value(&format!("{path}/distance"), distances);
+        // A system call less for every node that is there.
+        if row.is_none() && !tree.is_dir(&path) {
             facts.note(format!("node {id}"), "listed as online but has no directory: ignored");
             continue;
         }
-        let row = tree.value(&format!("{path}/distance"), distances).unwrap_or_default();
+        let row = row.unwrap_or_default();
         let cpus = node_cpus(tree, &path);
         found.push((NodeFacts { id, cpus, memory_kb: memory(tree, &path), distances: Vec::new() }, row));
     }
@@ -227,83 +228,6 @@ fn memory(tree: &mut Tree, path: &str) -> Option<u64> {
     let text = tree.lines(&format!("{path}/meminfo"))?;
     let (_, rest) = text.split_once("MemTotal:")?;
     rest.split_ascii_whitespace().next()?.parse().ok()
-}
-
-fn cores(tree: &mut Tree, facts: &mut Facts) {
-    let mut left = facts.online.clone();
-    for cpu in facts.online.iter() {
-        if !left.contains(cpu) {
-            continue;
-        }
-        let path = format!("{CPUS}/cpu{cpu}/topology");
-        let lists = ["thread_siblings_list", "core_cpus_list"];
-        let siblings = with_owner(tree, cpu, &path, &lists, &["thread_siblings", "core_cpus"]);
-        let core = siblings.unwrap_or_else(|| CpuSet::single(cpu)).intersection(&left);
-        left = left.difference(&core);
-        facts.cores.push(core);
-    }
-}
-
-fn caches(tree: &mut Tree, facts: &mut Facts) {
-    let mut left = facts.online.clone();
-    for cpu in facts.online.iter() {
-        if !left.contains(cpu) {
-            continue;
-        }
-        let Some(mut cache) = last_level(tree, cpu) else {
-            continue;
-        };
-        cache.cpus = cache.cpus.intersection(&left);
-        left = left.difference(&cache.cpus);
-        facts.caches.push(cache);
-    }
-}
-
-/// L3 of a CPU, or its L2 where there is no L3.
-fn last_level(tree: &mut Tree, cpu: CpuId) -> Option<CacheFacts> {
-    // Linux numbers caches from the first level up, so on nearly every host the L3 is `index3`, or else the L2 is
-    // `index2`: looking there first saves reading the directory.
-    let path = format!("{CPUS}/cpu{cpu}/cache");
-    let third = tree.number(&format!("{path}/index3/level"));
-    if third == Some(3)
-        && let Some(cpus) = sharers(tree, cpu, &format!("{path}/index3"))
-    {
-        return Some(CacheFacts { cpus, level: 3 });
-    }
-    if third.is_none()
-        && let Some(cache) = cache(tree, cpu, &format!("{path}/index2"))
-    {
-        return Some(cache);
-    }
-    let indices = tree.numbered(&path, "index", MOST_CACHES);
-    let caches = indices.into_iter().filter_map(|index| cache(tree, cpu, &format!("{path}/index{index}")));
-    caches.max_by_key(|cache| cache.level)
-}
-
-/// The L2 or L3 in this directory, unless it holds instructions only.
-fn cache(tree: &mut Tree, cpu: CpuId, path: &str) -> Option<CacheFacts> {
-    let level = match tree.number(&format!("{path}/level"))? {
-        2 => 2,
-        3 => 3,
-        _ => return None,
-    };
-    let kind = tree.value(&format!("{path}/type"), |text| Ok(text.to_vec()));
-    if kind.as_deref() == Some(b"Instruction") {
-        return None;
-    }
-    sharers(tree, cpu, path).map(|cpus| CacheFacts { cpus, level })
-}
-
-fn sharers(tree: &mut Tree, cpu: CpuId, path: &str) -> Option<CpuSet> {
-    with_owner(tree, cpu, path, &["shared_cpu_list"], &["shared_cpu_map"])
-}
-
-/// The first of these files that is there and names its owner. One that does not is not about its owner, and the next
-/// may be right: there are hosts whose maps are good and whose lists are not.
-fn with_owner(tree: &mut Tree, cpu: CpuId, path: &str, lists: &[&str], maps: &[&str]) -> Option<CpuSet> {
-    let owned = |set: &CpuSet| set.contains(cpu);
-    let list = lists.iter().find_map(|name| tree.cpu_list(&format!("{path}/{name}")).filter(owned));
-    list.or_else(|| maps.iter().find_map(|name| tree.cpu_map(&format!("{path}/{name}")).filter(owned)))
 }
 
 fn balancing(tree: &mut Tree, facts: &mut Facts) {

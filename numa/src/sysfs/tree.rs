@@ -94,8 +94,12 @@ impl Tree {
         numbers
     }
 
-    pub(crate) fn is_dir(&self, path: &str) -> bool {
-        self.root.join(path).is_dir()
+    pub(crate) fn is_dir(&mut self, path: &str) -> bool {
+        let there = self.root.join(path).is_dir();
+        if !there {
+            self.log(path, ReadOutcome::Missing);
+        }
+        there
     }
 
     /// The raw bytes. Logs failures only; the caller logs success, for it knows whether the text made sense.

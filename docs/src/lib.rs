@@ -19,6 +19,9 @@ pub mod memory_ordering {}
 #[doc = include_str!("../failure-modes.md")]
 pub mod failure_modes {}
 
+#[doc = include_str!("../numa.md")]
+pub mod numa {}
+
 #[doc = include_str!("../testing.md")]
 pub mod testing {}
 

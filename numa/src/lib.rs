@@ -10,6 +10,7 @@ mod facts;
 #[cfg(feature = "hwloc")]
 mod hwloc;
 mod ids;
+mod limits;
 mod list;
 mod memory;
 #[cfg(all(test, not(loom)))]
@@ -30,6 +31,7 @@ pub use facts::{FileRead, Note, ReadOutcome, Source};
 #[cfg(feature = "hwloc")]
 pub use hwloc::HwlocError;
 pub use ids::{CpuId, NodeId};
+pub use limits::Limits;
 pub use list::ListError;
 pub use memory::{Local, MemoryError, PageNodes, page_nodes};
 pub use parse::ParsePlacementError;

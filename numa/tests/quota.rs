@@ -213,3 +213,32 @@ fn isolated_cpus_may_be_asked_for_within_the_cpuset() {
     let error = ask("3-4").unwrap_err();
     assert_eq!(error, PlacementError::ForbiddenCpu { cpu: CpuId::new(4), allowed: set("0-1") });
 }
+
+#[test]
+fn limits_that_change_while_the_process_runs() {
+    let tree = Tree::of(&[
+        ("sys/devices/system/cpu/online", "0-7\n"),
+        ("proc/self/cgroup", "0::/a\n"),
+        ("proc/self/mountinfo", V2),
+        ("proc/self/status", "Cpus_allowed_list:\t0-7\nMems_allowed_list:\t0-1\n"),
+        ("sys/fs/cgroup/a/cpu.max", "max 100000\n"),
+    ]);
+    let host = tree.read();
+    let before = host.limits_now().unwrap();
+    assert_eq!((&before.online, &before.allowed, before.quota_millicpus), (&set("0-7"), &set("0-7"), None));
+    assert_eq!(host.limits_now().unwrap().changes_since(&before), []);
+    tree.cpu("online", "0-5\n").file("sys/fs/cgroup/a/cpu.max", "250000 100000\n");
+    tree.file("sys/fs/cgroup/a/cpuset.cpus.effective", "2-7\n");
+    tree.file("proc/self/status", "Cpus_allowed_list:\t0-7\nMems_allowed_list:\t1\n");
+    let now = host.limits_now().unwrap();
+    let changes: Vec<String> = now.changes_since(&before).iter().map(ToString::to_string).collect();
+    let expected = [
+        "online: was 0-7, is 0-5",
+        "allowed: was 0-7, is 2-5",
+        "quota: was unlimited, is 2500 thousandths of a CPU",
+        "memory: was 0,1, is 1",
+    ];
+    assert_eq!(changes, expected);
+    // What the topology said at its discovery stays.
+    assert_eq!((host.allowed(), host.quota_millicpus()), (&set("0-7"), None));
+}

@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 /// Everything a check may look at: paths relative to the root of the workspace, sorted.
 pub(crate) struct Tree {
     pub(crate) files: Vec<Source>,
+    /// Paths of pictures, whose text nobody reads.
+    pub(crate) pictures: Vec<String>,
 }
 
 pub(crate) struct Source {
@@ -21,7 +23,7 @@ impl Tree {
     /// The workspace this test was built in.
     pub(crate) fn workspace() -> Tree {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("docs/ has a parent").to_owned();
-        let mut files = Vec::new();
+        let (mut files, mut pictures) = (Vec::new(), Vec::new());
         let mut open = vec![root.clone()];
         while let Some(dir) = open.pop() {
             for entry in fs::read_dir(&dir).expect("readable directory") {
@@ -35,18 +37,20 @@ impl Tree {
                     let text = fs::read_to_string(&path).expect("text file");
                     let path = path.strip_prefix(&root).expect("below the root").display().to_string();
                     files.push(Source { path, text });
+                } else if path.extension().is_some_and(|extension| extension == "svg") {
+                    pictures.push(path.strip_prefix(&root).expect("below the root").display().to_string());
                 }
             }
         }
         files.sort_by(|a, b| a.path.cmp(&b.path));
         assert!(files.len() > 20, "this is not the workspace");
-        Tree { files }
+        Tree { files, pictures }
     }
 
     /// A tree of `(path, text)`.
     pub(crate) fn made_up(files: &[(&str, &str)]) -> Tree {
         let file = |(path, text): &(&str, &str)| Source { path: (*path).into(), text: (*text).into() };
-        Tree { files: files.iter().map(file).collect() }
+        Tree { files: files.iter().map(file).collect(), pictures: Vec::new() }
     }
 
     pub(crate) fn get(&self, path: &str) -> Option<&str> {

@@ -17,6 +17,7 @@ use crate::bind;
 use crate::cpuset::CpuSet;
 use crate::facts::{Facts, NodeFacts, Note, ReadOutcome, Source, TopologySource};
 use crate::ids::{CpuId, NodeId};
+use crate::limits::Limits;
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::ffi::OsStr;
@@ -111,6 +112,17 @@ impl TopologySource for Sysfs {
         complain(&mut facts);
         Ok(facts)
     }
+}
+
+/// What may be used now. The mask is that of the process's main thread: workers have bound themselves.
+pub(crate) fn limits(root: &Path) -> Limits {
+    let mut tree = Tree::new(root);
+    let mut facts = Facts::new(Source::Sysfs);
+    online(&mut tree, &mut facts);
+    let limits = cgroup::limits(&mut tree, true);
+    let allowed = limits.mask.map_or_else(|| facts.online.clone(), |mask| mask.intersection(&facts.online));
+    let (quota_millicpus, mems_allowed) = (limits.quota_millicpus, limits.mems);
+    Limits { online: facts.online, allowed, quota_millicpus, mems_allowed }
 }
 
 /// The affinity mask of the calling thread, when this is its host. The kernel keeps only online CPUs in it, so it

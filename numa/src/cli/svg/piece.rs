@@ -10,6 +10,9 @@ pub(super) struct Piece {
     body: String,
 }
 
+/// In the source of the picture, so that it has lines.
+const NEWLINE: char = '\n';
+
 /// How a rectangle looks.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Look<'a> {
@@ -42,9 +45,8 @@ impl Piece {
     pub(super) fn rect(&mut self, [x, y, width, height]: [f64; 4], look: Look<'_>) -> &mut Piece {
         let dash = if look.dashed { r#" stroke-dasharray="4 3""# } else { "" };
         let Look { fill, line, round, .. } = look;
-        self.add(format_args!(
-            r#"<rect x="{x:.1}" y="{y:.1}" width="{width:.1}" height="{height:.1}" rx="{round}" fill="{fill}" stroke="{line}"{dash}/>"#
-        ))
+        self.add(format_args!(r#"<rect x="{x:.1}" y="{y:.1}" width="{width:.1}" height="{height:.1}" rx="{round}""#));
+        self.add(format_args!(r#" fill="{fill}" stroke="{line}"{dash}/>{NEWLINE}"#))
     }
 
     /// A line of text whose base line is at `y`.
@@ -52,14 +54,13 @@ impl Piece {
         let Type { size, colour, bold, anchor } = style;
         let weight = if bold { r#" font-weight="600""# } else { "" };
         let text = escape(&text.to_string());
-        self.add(format_args!(
-            r#"<text x="{x:.1}" y="{y:.1}" font-size="{size}" fill="{colour}" text-anchor="{anchor}"{weight}>{text}</text>"#
-        ))
+        self.add(format_args!(r#"<text x="{x:.1}" y="{y:.1}" font-size="{size}" fill="{colour}""#));
+        self.add(format_args!(r#" text-anchor="{anchor}"{weight}>{text}</text>{NEWLINE}"#))
     }
 
     /// Another piece at this place.
     pub(super) fn put(&mut self, x: f64, y: f64, piece: &Piece) -> &mut Piece {
-        self.add(format_args!(r#"<g transform="translate({x:.1} {y:.1})">{}</g>"#, piece.body))
+        self.add(format_args!(r#"<g transform="translate({x:.1} {y:.1})">{}</g>{NEWLINE}"#, piece.body))
     }
 
     /// What a viewer shows when the pointer rests on the piece.
@@ -71,7 +72,6 @@ impl Piece {
     fn add(&mut self, svg: std::fmt::Arguments<'_>) -> &mut Piece {
         // Writing to a String cannot fail.
         let _ = self.body.write_fmt(svg);
-        self.body.push('\n');
         self
     }
 }

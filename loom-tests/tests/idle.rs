@@ -6,6 +6,7 @@ mod world;
 
 use loom::thread;
 use loom_tests::model;
+use scheduler::Place;
 use scheduler::internals::idle::Role;
 use scheduler::internals::mode::BarrierMode::{self, Fence, Membarrier};
 use scheduler::internals::park::Parker;
@@ -210,6 +211,42 @@ fn the_other_nodes_standby() {
     });
 }
 
+/// A task for one worker that is stuck, and another worker that sleeps, or is about to, or is awake.
+#[test]
+fn a_task_for_a_stuck_worker() {
+    model("idle::a_task_for_a_stuck_worker", Some(2), 100, || {
+        let world = World::new(2, 1, Membarrier, ENDLESS);
+        let tally = world.tally;
+        let mut submitter = world.submitter_for(Place::Worker(1));
+        let workers = [world.helper(0), world.on_worker(1, move |context| tally.stuck(context))];
+        submitter.submit(world.tally.task(0)).unwrap();
+        world.tally.await_done(1);
+        world.join(workers);
+    });
+}
+
+/// A task for one worker that sleeps or is about to; nobody else is there.
+fn for_one_worker(mode: BarrierMode) -> impl Fn() + Send + Sync + 'static {
+    move || {
+        let world = World::in_shards(1, 2, 1, mode, ENDLESS);
+        let mut submitter = world.submitter_for(Place::Worker(1));
+        let worker = world.helper(1);
+        submitter.submit(world.tally.task(0)).unwrap();
+        world.tally.await_done(1);
+        world.join([worker]);
+    }
+}
+
+#[test]
+fn a_task_for_one_worker() {
+    model("idle::a_task_for_one_worker", Some(2), 100, for_one_worker(Membarrier));
+}
+
+#[test]
+fn a_task_for_one_worker_fenced() {
+    model("idle::a_task_for_one_worker_fenced", Some(2), 100, for_one_worker(Fence));
+}
+
 #[test]
 fn teeth() {
     loom_tests::teeth(&[
@@ -224,6 +261,8 @@ fn teeth() {
         ("stray_tokens", "light"),
         ("the_other_shards_searcher", "I3"),
         ("the_other_shards_searcher", "I4"),
+        ("a_task_for_a_stuck_worker", "aimed-trusted"),
+        ("a_task_for_one_worker", "heavy"),
         ("the_other_node", "light"),
         ("the_other_node", "remote-trusted"),
         ("the_other_nodes_standby", "I3"),

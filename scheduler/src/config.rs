@@ -58,6 +58,11 @@ pub const STACK_RESERVE: usize = 128 * 1024;
 pub const FREED_BLOCKS: u64 = 1_024;
 /// Default stack of a worker.
 pub const STACK_SIZE: usize = 2 * 1024 * 1024;
+/// Stack of a worker beyond what was asked for: its queues, some 40 KiB, are made there and moved to pages of their own
+/// before the first task. Untouched later on.
+pub const START_STACK: usize = 256 * 1024;
+/// Pinning is looked at before every sleep, and the mask of the thread, which takes a system call, at every so many.
+pub const MASK_CHECKS: u32 = 64;
 /// Smallest stack that the builder accepts.
 pub const STACK_MIN: usize = 64 * 1024;
 /// Places that the list of submitter lanes begins with.

@@ -1,5 +1,6 @@
 //! Errors that give back what they could not use.
 
+use crate::policy::Place;
 use std::any::Any;
 use std::fmt;
 use std::io;
@@ -14,6 +15,8 @@ pub enum SubmitError<F> {
     Closed(F),
     /// This is the child of a `fork`; its copy of the scheduler has no threads.
     Forked(F),
+    /// The scheduler has no such worker, or its host no such node.
+    NoSuchPlace(F, Place),
 }
 
 impl<F> SubmitError<F> {
@@ -21,6 +24,7 @@ impl<F> SubmitError<F> {
     pub fn into_inner(self) -> F {
         match self {
             SubmitError::Full(f) | SubmitError::Closed(f) | SubmitError::Forked(f) => f,
+            SubmitError::NoSuchPlace(f, _) => f,
         }
     }
 
@@ -30,6 +34,7 @@ impl<F> SubmitError<F> {
             SubmitError::Full(f) => SubmitError::Full(to(f)),
             SubmitError::Closed(f) => SubmitError::Closed(to(f)),
             SubmitError::Forked(f) => SubmitError::Forked(to(f)),
+            SubmitError::NoSuchPlace(f, place) => SubmitError::NoSuchPlace(to(f), place),
         }
     }
 }
@@ -40,6 +45,7 @@ impl<F> fmt::Debug for SubmitError<F> {
             SubmitError::Full(_) => "Full(..)",
             SubmitError::Closed(_) => "Closed(..)",
             SubmitError::Forked(_) => "Forked(..)",
+            SubmitError::NoSuchPlace(_, place) => return write!(f, "NoSuchPlace(.., {place:?})"),
         })
     }
 }
@@ -50,6 +56,7 @@ impl<F> fmt::Display for SubmitError<F> {
             SubmitError::Full(_) => "the scheduler is full",
             SubmitError::Closed(_) => "the scheduler is shut down",
             SubmitError::Forked(_) => "the scheduler belongs to the parent of this forked process",
+            SubmitError::NoSuchPlace(_, place) => return write!(f, "the scheduler has no {place}"),
         })
     }
 }
@@ -161,7 +168,7 @@ pub enum BuildError {
     Placement(numa::PlacementError),
     /// `barrier(Membarrier)` where the kernel refuses the call.
     Membarrier(io::Error),
-    /// The page that detects a fork could not be mapped.
+    /// Memory of the scheduler or of a worker could not be mapped.
     Memory(io::Error),
     /// The system refused a thread.
     Spawn {
@@ -183,7 +190,7 @@ impl fmt::Display for BuildError {
             BuildError::Environment { name, value, expected } => write!(f, "{name}={value:?}: expected {expected}"),
             BuildError::Placement(e) => write!(f, "placement: {e}"),
             BuildError::Membarrier(e) => write!(f, "barrier(Membarrier): the kernel refuses membarrier: {e}"),
-            BuildError::Memory(e) => write!(f, "cannot map the fork detection page: {e}"),
+            BuildError::Memory(e) => write!(f, "cannot map memory: {e}"),
             BuildError::Spawn { started, wanted, source } => {
                 write!(f, "thread creation refused after {started} of {wanted} workers had started: {source}")
             }

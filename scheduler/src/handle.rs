@@ -6,8 +6,9 @@ use crate::fork_join::join_on;
 use crate::future::{self, Joiner, Ours};
 use crate::join_handle::JoinHandle;
 use crate::metrics::Metrics;
+use crate::policy::Place;
 use crate::scope::{Scope, run_on, scope};
-use crate::submit::{OnFull, Submitter, submit, submit_batch};
+use crate::submit::{OnFull, Submitter, submit, submit_batch, submit_on};
 use crate::sync::Arc;
 use crate::task::join::{task, untask};
 use crate::worker::{Shared, current};
@@ -79,6 +80,53 @@ impl Handle {
     pub fn try_submit<F: FnOnce() + Send + 'static>(&self, f: F) -> Result<(), SubmitError<F>> {
         // SAFETY: the task owns what it uses.
         unsafe { submit(&self.shared, f, OnFull::Refuse) }
+    }
+
+    /// Queues a task that should run at `place`.
+    ///
+    /// This is a wish. A task for a worker waits in a lane that this worker looks at, and the others leave it alone for
+    /// a while: a worker that has nothing else to do takes it after about 50 µs, a standby at its next look (150 µs at
+    /// most), and a busy one takes one such task per 4,096 of its own. A task for a node is taken by that node's
+    /// workers first, and by others as far work is: after two empty rounds of search, or one per 4,096 of their own. So
+    /// a place that is stuck delays its tasks and never holds them. From a worker that is at the place already the task
+    /// goes to its own queue.
+    ///
+    /// Each place that a thread submits to costs it a lane of its own. Otherwise like [`Handle::submit`].
+    ///
+    /// # Errors
+    /// As for [`Handle::submit`], and [`SubmitError::NoSuchPlace`]; always with the closure.
+    ///
+    /// ```
+    /// use scheduler::{Place, Scheduler, SubmitError};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let scheduler = Scheduler::builder().workers(2).build()?;
+    /// scheduler.submit_on(Place::Worker(1), || println!("near worker 1"))?;
+    /// scheduler.submit_on(Place::Node(0), || println!("on the first node"))?;
+    /// let refused = scheduler.submit_on(Place::Worker(7), || ()).unwrap_err();
+    /// assert!(matches!(refused, SubmitError::NoSuchPlace(_, Place::Worker(7))));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn submit_on<F: FnOnce() + Send + 'static>(&self, place: Place, f: F) -> Result<(), SubmitError<F>> {
+        // SAFETY: the task owns what it uses.
+        unsafe { submit_on(&self.shared, place, f, OnFull::Wait) }
+    }
+
+    /// [`Handle::spawn`] of a task that should run at `place`: see [`Handle::submit_on`].
+    ///
+    /// # Errors
+    /// As for [`Handle::submit_on`].
+    pub fn spawn_on<F, T>(&self, place: Place, f: F) -> Result<JoinHandle<T>, SubmitError<F>>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        let (runnable, output) = task(f);
+        // SAFETY: the task owns what it uses.
+        match unsafe { submit_on(&self.shared, place, runnable, OnFull::Wait) } {
+            Ok(()) => Ok(JoinHandle::new(output)),
+            Err(refused) => Err(refused.map(|runnable| untask(runnable, output))),
+        }
     }
 
     /// Queues all tasks of an iterator with one publication and one wake decision; returns how many. Blocks as
@@ -209,6 +257,14 @@ impl Handle {
     /// [`SubmitError::Closed`] or [`SubmitError::Forked`].
     pub fn register_submitter(&self) -> Result<Submitter, SubmitError<()>> {
         Submitter::new(&self.shared)
+    }
+
+    /// [`Handle::register_submitter`] for tasks that should run at `place`, in batches too: see [`Handle::submit_on`].
+    ///
+    /// # Errors
+    /// As for [`Handle::register_submitter`], and [`SubmitError::NoSuchPlace`].
+    pub fn register_submitter_on(&self, place: Place) -> Result<Submitter, SubmitError<()>> {
+        Submitter::aimed(&self.shared, place)
     }
 
     /// What the scheduler has done so far. Takes a few microseconds; never disturbs the workers.

@@ -78,4 +78,16 @@ pub mod internals {
     pub use crate::task;
     pub use crate::worker;
     pub use numa;
+
+    /// Memory that belongs to one worker, for whoever asks the kernel where it is: name, address, bytes.
+    pub fn worker_memory(handle: &crate::Handle, worker: usize) -> Vec<(&'static str, usize, usize)> {
+        let worker = &handle.shared.workers[worker];
+        let parker = std::ptr::from_ref(&*worker.parker);
+        vec![
+            ("ring", std::ptr::from_ref(&worker.ring).addr(), size_of_val(&worker.ring)),
+            ("forks", std::ptr::from_ref(&worker.forks).addr(), size_of_val(&worker.forks)),
+            ("counters", std::ptr::from_ref(&worker.counters).addr(), size_of_val(&worker.counters)),
+            ("parker", parker.addr(), size_of_val(&*worker.parker)),
+        ]
+    }
 }

@@ -79,6 +79,8 @@ pub struct Metrics {
     pub membarriers: u64,
     /// Lanes in the list: one per thread that submits, and not yet reclaimed ones of threads that have ended.
     pub lanes: usize,
+    /// Times a lane moved to another node or cache, because its thread had.
+    pub lane_moves: u64,
     /// Submitters that sleep because the scheduler is full.
     pub blocked: usize,
     /// Threads that stand in for a worker now, because a nested wait has used its stack up.
@@ -87,8 +89,17 @@ pub struct Metrics {
     pub barrier: BarrierMode,
     /// Workers whose thread has not ended.
     pub alive: usize,
-    /// Workers that could not be bound to their CPUs.
+    /// Workers that are not bound to their CPUs now, although they should be: the kernel refuses.
     pub unbound: usize,
+    /// Times a worker found that the kernel had taken its binding away (a cpuset shrank, a CPU went offline). Noticed
+    /// before its next sleep at the latest, or within 4,096 tasks.
+    pub pin_losses: u64,
+    /// Times a lost binding was made again.
+    pub pin_repairs: u64,
+    /// Cells (memory of tasks) that workers have sent home to the thread that made them, counted before long sleeps.
+    pub cells_returned: u64,
+    /// Trips that took: one locked instruction each.
+    pub cell_trips: u64,
 }
 
 /// What one worker has done.
@@ -101,7 +112,7 @@ pub struct WorkerMetrics {
     pub node: usize,
     /// The CPU it is meant for, if it is meant for one.
     pub cpu: Option<u32>,
-    /// It is bound as its seat says.
+    /// It is bound as its seat says, as far as is known, or has nothing to be bound to.
     pub bound: bool,
     /// Tasks run or, by an aborting shutdown, dropped.
     pub tasks: u64,
@@ -129,6 +140,14 @@ pub struct WorkerMetrics {
     pub claims: u64,
     /// Tasks moved to its lane because its ring was full.
     pub spills: u64,
+    /// Times it found its binding taken away by the kernel.
+    pub pin_losses: u64,
+    /// Times it was bound again.
+    pub pin_repairs: u64,
+    /// Cells of other threads that it has sent home, as of its last long sleep.
+    pub cells_returned: u64,
+    /// Trips that took.
+    pub cell_trips: u64,
 }
 
 impl Metrics {
@@ -158,11 +177,16 @@ impl Metrics {
             parks: sum(|w| w.parks),
             membarriers: shared.mode.heavies(),
             lanes: shared.lanes.count(),
+            lane_moves: shared.moves.load(Relaxed),
             blocked: shared.credits.as_ref().map_or(0, |credits| credits.blocked() as usize),
             spares: shared.spares.load(Relaxed) as usize,
             barrier: shared.mode.get(),
             alive: shared.alive.load(Acquire) as usize,
             unbound: workers.iter().filter(|w| !w.bound).count(),
+            pin_losses: sum(|w| w.pin_losses),
+            pin_repairs: sum(|w| w.pin_repairs),
+            cells_returned: sum(|w| w.cells_returned),
+            cell_trips: sum(|w| w.cell_trips),
             workers,
         }
     }
@@ -195,6 +219,10 @@ impl WorkerMetrics {
             searches: counters.searches.get(),
             claims: counters.claims.get(),
             spills: counters.spills.get(),
+            pin_losses: counters.pin_losses.get(),
+            pin_repairs: counters.pin_repairs.get(),
+            cells_returned: counters.cells_returned.get(),
+            cell_trips: counters.cell_trips.get(),
         }
     }
 }

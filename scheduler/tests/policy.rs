@@ -45,17 +45,21 @@ fn check(topology: &Topology, workers: usize) -> usize {
         assert!(rings.enumerate().all(|(position, ring)| victims.ring(position) == ring));
         // Remote only after so many empty rounds, and then everybody.
         let mut rounds = Rounds::FRESH;
-        for empty in 0..REMOTE_AFTER + 2 {
+        let mut far = 0;
+        for empty in 0..=1024 {
             let asked = victims.within(rounds);
-            if empty < REMOTE_AFTER {
-                assert!(asked.iter().all(|&other| layout.ring(index, other as usize) != Ring::Remote));
-                assert!(!rounds.exhausted(true), "gives up before it has asked everybody");
+            if rounds.reach_far() {
+                assert_eq!(asked.len(), workers - 1, "every remote worker at once");
+                assert!(empty >= REMOTE_AFTER, "remote too early");
+                far += 1;
             } else {
-                assert_eq!(asked.len(), workers - 1, "every remote worker within {REMOTE_AFTER} rounds");
+                assert!(asked.iter().all(|&other| layout.ring(index, other as usize) != Ring::Remote));
             }
+            assert!(!rounds.exhausted(true) || far != 0, "gives up before it has asked everybody");
             rounds = rounds.empty();
         }
-        assert!(rounds.exhausted(true));
+        // Bounded: in any stretch of rounds that doubles their number there is one that asks everybody.
+        assert_eq!(far, 1 + 1024_u32.ilog2() - REMOTE_AFTER.ilog2());
     }
     for cpu in topology.cpus() {
         let shard = &layout.shards[layout.shard_at(topology, cpu.id).unwrap()];

@@ -6,15 +6,15 @@
 #![allow(dead_code, reason = "each model uses a part")]
 
 use loom::thread;
-use scheduler::Submitter;
 use scheduler::internals::idle::{Fences, idle_words};
 use scheduler::internals::mode::{BarrierMode, Mode};
-use scheduler::internals::numa::{Pin, Placement, Seat, Topology, plan};
+use scheduler::internals::numa::{Local, Pin, Placement, Seat, Topology, plan};
 use scheduler::internals::park::Parker;
 use scheduler::internals::phase::{Phase, PhaseWord};
 use scheduler::internals::sync::{AcqRel, Acquire, Arc, AtomicU32, Racy, lights_out};
 use scheduler::internals::task::cells::{Cells, Depots};
 use scheduler::internals::worker::{Context, Hooks, Remote, Shared, Tuning, Wait};
+use scheduler::{Place, Submitter};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32 as Count, Ordering::Relaxed};
 use std::time::Duration;
@@ -173,17 +173,18 @@ impl World {
         };
         lights_out(fences == Fences::All);
         let remote = |seat: Seat| Remote::new(seat.index / workers, seat.index % workers, seat);
+        let own = |remote| Local::new(remote).expect("pages");
         let shared = Shared::new(
             1,
             PhaseWord::new().expect("no page is mapped here"),
             Mode::new(fences),
             idle_words(shards, fences).expect("no page is mapped here"),
-            seats.into_iter().map(remote).collect(),
+            seats.into_iter().map(remote).map(own).collect(),
             None,
             Duration::ZERO,
             Hooks { panicked: None, started: None, stopped: None },
             tuning,
-            topology,
+            topology.into(),
         );
         let tally = Tally {
             runs: (0..tasks).map(|_| Count::new(0)).collect(),
@@ -229,6 +230,11 @@ impl World {
     /// A lane for the calling thread.
     pub(crate) fn submitter(&self) -> Submitter {
         Submitter::new(&self.shared).expect("open")
+    }
+
+    /// A lane for tasks that should run at `place`.
+    pub(crate) fn submitter_for(&self, place: Place) -> Submitter {
+        Submitter::aimed(&self.shared, place).expect("open")
     }
 
     /// Somebody unparks a worker who was not chosen: a token left over from an earlier wait.

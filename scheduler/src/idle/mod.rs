@@ -159,6 +159,11 @@ impl IdleWord {
         IdleWord(Line(Words { state: AtomicU64::new(state), recent: AtomicU64::new(recent) }))
     }
 
+    /// A word that is never calm, for those who want to be called every time. It says nothing else.
+    pub fn restless() -> Self {
+        IdleWord(Line(Words { state: AtomicU64::new(0), recent: AtomicU64::new(0) }))
+    }
+
     /// Any thread. Relaxed: the barrier that precedes every decisive read orders it.
     #[inline(always)]
     pub fn load(&self) -> State {

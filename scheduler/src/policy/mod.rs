@@ -7,7 +7,7 @@ mod wake;
 
 pub use layout::{Layout, Shard, Spot};
 pub use place::Place;
-pub use search::{Rounds, Victims, far_turn, share};
+pub use search::{Rounds, Victims, far_turn, share, spoken_for};
 pub use wake::{Look, Recent, Verdict, choose_idle, consult, reaches_out};
 
 /// How far it is from one place to another.

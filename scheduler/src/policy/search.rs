@@ -2,7 +2,7 @@
 
 use super::Ring;
 use super::layout::{Layout, distance};
-use crate::config::{FAR_STREAKS, REMOTE_AFTER, STEAL_MAX};
+use crate::config::{FAR_STREAKS, REMOTE_AFTER, REMOTE_BACKLOG, STEAL_MAX};
 use numa::Topology;
 
 /// The other workers in the order in which one of them asks: by ring, remote ones by distance, equals shuffled.
@@ -68,16 +68,20 @@ impl Rounds {
     /// Nothing was looked for yet.
     pub const FRESH: Rounds = Rounds(0);
 
+    /// Enough of them.
+    pub const ALL: Rounds = Rounds(REMOTE_AFTER);
+
     /// One more round that found nothing.
     #[must_use]
     pub fn empty(self) -> Rounds {
         Rounds(self.0.saturating_add(1))
     }
 
-    /// Other nodes may be asked.
+    /// Other nodes are asked in this round: the first time after [`REMOTE_AFTER`] empty ones, then ever more rarely, as a
+    /// look at a queue takes the line from whoever works there.
     #[inline]
     pub fn reach_far(self) -> bool {
-        self.0.checked_sub(REMOTE_AFTER).is_some()
+        self.0 == REMOTE_AFTER || self.0 > REMOTE_AFTER && self.0.is_power_of_two()
     }
 
     /// A round that reached everything has found nothing: the searcher may give up. `apart`: there are other nodes.
@@ -91,6 +95,12 @@ impl Rounds {
 #[inline]
 pub fn share(queued: usize) -> usize {
     queued.div_ceil(2).min(STEAL_MAX)
+}
+
+/// Whether `backlog` tasks that are somebody else's first are left alone: few, and somebody there is looking.
+#[inline]
+pub fn spoken_for(backlog: u64, searched: bool) -> bool {
+    searched && backlog < REMOTE_BACKLOG
 }
 
 /// A busy worker that has run `streaks` streaks looks at the lanes of other nodes first.

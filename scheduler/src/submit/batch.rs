@@ -1,7 +1,7 @@
 //! Many tasks with one publication and one wake decision.
 #![expect(unsafe_code, reason = "the producer's side of a lane, over calls of the user's iterator")]
 
-use super::{Busy, OnFull, find_lane, on_lane, refuses, ring_worker};
+use super::{Busy, OnFull, announce, find_lane, on_lane, refuses, rehome, ring_worker, settle};
 use crate::error::BatchError;
 use crate::lanes::Entry;
 use crate::sync::{Arc, light};
@@ -40,8 +40,9 @@ impl<'a, J: Job> Batch<'a, J> {
 
     /// Commits a task. `Err`: no credit.
     fn push(&mut self, task: J) -> Result<(), J> {
+        let turn = || rehome(self.shared, self.entry);
         // SAFETY: the producer.
-        let Some(slot) = (unsafe { self.entry.lane.reserve() }) else { return Err(task) };
+        let Some(slot) = (unsafe { self.entry.lane.reserve_with(turn) }) else { return Err(task) };
         // SAFETY: an empty slot of ours; the tasks own what they use.
         unsafe { RawTask::write(slot, task) };
         // SAFETY: reserved and written.
@@ -65,16 +66,14 @@ impl<'a, J: Job> Batch<'a, J> {
         // SAFETY: the producer.
         unsafe { self.entry.lane.publish() };
         light();
-        // SAFETY: points into the scheduler that is borrowed.
-        let word = unsafe { &*self.entry.word() };
-        let state = word.settle();
+        let state = settle(self.shared, self.entry);
         let end = self.position();
         let mut first = end;
         if refuses(self.shared) {
             // SAFETY: the producer; everything committed is published.
             first = unsafe { self.entry.lane.withdraw(self.from) };
-        } else if state.look() {
-            self.shared.notify(self.entry.shard(), self.entry.lane.backlog());
+        } else {
+            announce(self.shared, self.entry, state);
         }
         self.accepted += (first - self.from) as usize;
         (self.from, self.expected) = (first, first);

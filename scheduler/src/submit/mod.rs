@@ -5,15 +5,18 @@
 #![expect(unsafe_code, reason = "the producer's side of lanes, and the thread's current lane")]
 
 mod batch;
+mod place;
 mod submitter;
 mod woken;
 
 pub(crate) use batch::submit_batch;
+pub(crate) use place::submit_on;
 pub use submitter::Submitter;
 pub(crate) use woken::{submit_last, submit_woken};
 
 use crate::credit::Acquired;
 use crate::error::SubmitError;
+use crate::idle::State;
 use crate::lanes::{Aim, Entry};
 use crate::phase::Phase;
 use crate::sync::{Arc, light};
@@ -133,8 +136,17 @@ unsafe fn release(shared: &Shared, entry: *const Entry) {
 
 /// A new or adopted lane for the calling thread.
 fn acquire(shared: &Shared) -> *const Entry {
-    let shard = shared.home_shard();
-    let entry = shared.lanes.acquire(&shared.words[shard], shard, Aim::Thread);
+    acquire_for(shared, shared.home_shard().unwrap_or(0), Aim::Thread)
+}
+
+/// A new or adopted lane of `shard`.
+fn acquire_for(shared: &Shared, shard: usize, aim: Aim) -> *const Entry {
+    let word = match aim {
+        // Who aims at one worker looks at that worker every time: see `announce`.
+        Aim::Worker(_) => &shared.restless,
+        _ => &shared.words[shard],
+    };
+    let entry = shared.lanes.acquire(word, shard, aim);
     // SAFETY: just acquired.
     let lane = unsafe { &*entry };
     // SAFETY: just acquired.
@@ -272,7 +284,9 @@ fn find_lane(shared: &Arc<Shared>) -> Result<Lease<'_>, Refusal> {
 impl Held {
     /// This thread's lane for `shared`.
     fn lane(&mut self, shared: &Arc<Shared>) -> *const Entry {
-        if let Some((_, entry)) = self.0.iter().find(|(held, _)| held.id == shared.id) {
+        // SAFETY: this thread's lanes, not given up yet.
+        let own = |entry: *const Entry| unsafe { &*entry }.aim == Aim::Thread;
+        if let Some((_, entry)) = self.0.iter().find(|(held, entry)| held.id == shared.id && own(*entry)) {
             return *entry;
         }
         let entry = acquire(shared);
@@ -329,7 +343,7 @@ pub(crate) fn purge() {
 #[inline(always)]
 unsafe fn on_lane<J: Job>(shared: &Shared, entry: &Entry, job: J, full: OnFull) -> Result<(), SubmitError<J>> {
     // SAFETY: the producer.
-    let slot = match unsafe { entry.lane.reserve() } {
+    let slot = match unsafe { entry.lane.reserve_with(|| rehome(shared, entry)) } {
         Some(slot) => slot,
         // SAFETY: the producer.
         None => match unsafe { slot_on_credit(shared, entry, full) } {
@@ -361,9 +375,8 @@ unsafe fn on_lane<J: Job>(shared: &Shared, entry: &Entry, job: J, full: OnFull) 
 #[cold]
 #[inline(never)]
 unsafe fn published<J: Job>(shared: &Shared, entry: &Entry) -> Result<(), SubmitError<J>> {
-    // SAFETY: points into the scheduler that the caller borrows.
-    let state = unsafe { &*entry.word() }.settle();
-    if state.merely_fenced() {
+    let state = settle(shared, entry);
+    if state.merely_fenced() && !matches!(entry.aim, Aim::Worker(_)) {
         return Ok(());
     }
     if refuses(shared) {
@@ -377,10 +390,30 @@ unsafe fn published<J: Job>(shared: &Shared, entry: &Entry) -> Result<(), Submit
             return Err(shared.refusal(unsafe { RawTask::take_back(slot) }));
         }
     }
-    if state.look() {
-        shared.notify(entry.shard(), entry.lane.backlog());
-    }
+    announce(shared, entry, state);
     Ok(())
+}
+
+/// The decisive reading of the idle word after a publication on the lane.
+fn settle(shared: &Shared, entry: &Entry) -> State {
+    // The word of a lane that aims at one worker is never calm, and says nothing.
+    shared.words[entry.shard()].settle()
+}
+
+/// Wakes somebody for what was published on the lane, if that is called for.
+fn announce(shared: &Shared, entry: &Entry, state: State) {
+    match entry.aim {
+        Aim::Worker(worker) => shared.notify_worker(worker),
+        _ if state.look() => shared.notify(entry.shard(), entry.lane.backlog()),
+        _ => {}
+    }
+}
+
+/// Once per block: has the submitting thread moved to another node or cache? Then its lane moves with it.
+fn rehome(shared: &Shared, entry: &Entry) {
+    if shared.words.len() > 1 && entry.aim == Aim::Thread {
+        shared.move_lane(entry);
+    }
 }
 
 /// The scheduler takes nothing from here any more. Its own workers may go on: their tasks belong to what is drained.
@@ -431,7 +464,7 @@ unsafe fn slot_on_credit(shared: &Shared, entry: &Entry, full: OnFull) -> Result
         }
         // What the worker has run meanwhile may have submitted here: ask again rather than count.
         // SAFETY: the producer.
-        if let Some(slot) = unsafe { entry.lane.reserve() } {
+        if let Some(slot) = unsafe { entry.lane.reserve_with(|| rehome(shared, entry)) } {
             return Ok(slot);
         }
     }

@@ -2,10 +2,12 @@
 #![expect(unsafe_code, reason = "the producer's side of a lane")]
 
 use super::batch::batch_on_lane;
-use super::{OnFull, acquire, on_lane, release};
+use super::place::target;
+use super::{OnFull, acquire, acquire_for, on_lane, release};
 use crate::error::{BatchError, SubmitError};
 use crate::lanes::Entry;
 use crate::phase::Phase;
+use crate::policy::Place;
 use crate::sync::Arc;
 use crate::worker::Shared;
 use std::cell::Cell;
@@ -36,10 +38,20 @@ impl Submitter {
     /// A lane for a thread of the models.
     #[doc(hidden)]
     pub fn new(shared: &Arc<Shared>) -> Result<Self, SubmitError<()>> {
+        Self::aimed(shared, Place::Any)
+    }
+
+    /// A lane for tasks that should run at `place`.
+    #[doc(hidden)]
+    pub fn aimed(shared: &Arc<Shared>, place: Place) -> Result<Self, SubmitError<()>> {
         if shared.phase.get() != Phase::Open {
             return Err(shared.refusal(()));
         }
-        Ok(Submitter { shared: shared.clone(), entry: acquire(shared), _not_sync: PhantomData })
+        let entry = match target(shared, place).ok_or(SubmitError::NoSuchPlace((), place))? {
+            Some((shard, aim)) => acquire_for(shared, shard, aim),
+            None => acquire(shared),
+        };
+        Ok(Submitter { shared: shared.clone(), entry, _not_sync: PhantomData })
     }
 
     #[inline(always)]

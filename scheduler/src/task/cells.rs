@@ -125,6 +125,12 @@ impl Cells {
         self.large.settle();
     }
 
+    /// How many foreign cells this thread has sent home, and in how many trips.
+    pub fn sent_home(&self) -> (u64, u64) {
+        let all = [self.small.sent_home(), self.medium.sent_home(), self.large.sent_home()];
+        all.iter().fold((0, 0), |sum, sent| (sum.0 + sent.0, sum.1 + sent.1))
+    }
+
     /// Memory for a value of `layout`: a cell of the smallest class that fits, else from the allocator. In place,
     /// because callers know the layout, and with it the class.
     #[inline(always)]

@@ -4,7 +4,7 @@
 use super::remote::Remote;
 use super::run::without_unwinding;
 use super::shared::Shared;
-use crate::config::{BATCH, STACK_RESERVE, STACK_SIZE};
+use crate::config::{BATCH, MASK_CHECKS, STACK_RESERVE, STACK_SIZE};
 use crate::idle::{IdleWord, State};
 use crate::lanes::{Aim, Entry};
 use crate::latch::ForkLatch;
@@ -16,7 +16,8 @@ use crate::sync::{Arc, Registration, Relaxed, full_fence, light, ticks_per_us};
 use crate::sys::stack_floor;
 use crate::task::cells::{Cells, lend};
 use crate::task::raw::{Header, Job, RawTask};
-use std::cell::Cell;
+use numa::PinCheck;
+use std::cell::{Cell, RefCell};
 use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::null;
@@ -78,12 +79,16 @@ pub struct Context {
     pub(super) insist: Cell<bool>,
     stack_floor: Cell<usize>,
     stack_reserve: usize,
+    /// Where this thread is held; `None` in models.
+    binding: RefCell<Option<numa::Binding>>,
+    /// Looks at it.
+    looks: Cell<u32>,
 }
 
 impl Context {
     /// The context of worker `index` for the calling thread, which must be its thread.
     pub fn new(shared: &Arc<Shared>, index: usize, cells: &Cells, stack_floor: usize) -> Self {
-        let me = &shared.workers[index];
+        let me: &Remote = &shared.workers[index];
         let rate = ticks_per_us();
         Context {
             shared: shared.clone(),
@@ -108,6 +113,32 @@ impl Context {
             insist: Cell::new(false),
             stack_floor: Cell::new(stack_floor),
             stack_reserve: STACK_RESERVE.min(shared.stack_size / 4),
+            binding: RefCell::new(None),
+            looks: Cell::new(0),
+        }
+    }
+
+    /// The same, held where `binding` says.
+    pub fn bound_by(self, binding: numa::Binding) -> Self {
+        self.binding.replace(Some(binding));
+        self
+    }
+
+    /// Is this thread still where its seat is? The kernel takes a binding away without a word. If it did, the loss is
+    /// counted and the thread bound again, or it goes on unbound and tries again at the next look. A few nanoseconds
+    /// while all is well.
+    pub(super) fn check_binding(&self) {
+        let mut binding = self.binding.borrow_mut();
+        let Some(binding) = binding.as_mut() else { return };
+        let looks = self.looks.get().wrapping_add(1);
+        self.looks.set(looks);
+        let found = if looks.is_multiple_of(MASK_CHECKS) { binding.check_mask() } else { binding.check() };
+        if !matches!(found, PinCheck::Held | PinCheck::Unbound) {
+            let counters = &self.me().counters.0;
+            counters.pin_losses.set(binding.losses());
+            counters.pin_repairs.set(binding.repairs());
+            // Relaxed: a statistic.
+            self.me().unbound.store(u32::from(binding.error().is_some()), Relaxed);
         }
     }
 

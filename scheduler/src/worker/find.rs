@@ -5,9 +5,9 @@
 
 use super::context::Context;
 use super::remote::Remote;
-use crate::config::{BATCH, STEAL_MAX};
+use crate::config::{BATCH, REMOTE_BACKLOG, STEAL_MAX};
 use crate::lanes::{Aim, Entry};
-use crate::policy::{far_turn, share};
+use crate::policy::{Ring, Rounds, far_turn, share, spoken_for};
 use crate::sync::{Pin, ticks};
 use crate::task::raw::{Header, RawTask};
 use std::mem::MaybeUninit;
@@ -98,10 +98,23 @@ impl Context {
         }
     }
 
-    /// How far off the lane is, nearest first; `None` for its own ones, those without tasks, and, unless `late`, those
-    /// that aim at one worker.
-    fn far_rank(&self, entry: &Entry, late: bool) -> Option<usize> {
-        if entry.lane.backlog() == 0 || !self.is_far(entry) || !late && matches!(entry.aim, Aim::Worker(_)) {
+    /// Somebody at home in or near `shard` is on the way to the `backlog` there. `counted`: this worker is a counted
+    /// searcher itself.
+    fn is_spoken_for(&self, shard: usize, backlog: u64, counted: bool) -> bool {
+        let own = |s: usize| u64::from(counted && s == self.me().shard);
+        let near = self.shared.layout.shards[shard].near.iter().take_while(|&&(_, ring)| ring <= Ring::Node);
+        let searched = || near.clone().any(|&(s, _)| self.shared.words[s].load().searching() > own(s));
+        spoken_for(backlog, backlog < REMOTE_BACKLOG && searched())
+    }
+
+    /// How far off the lane is, nearest first; `None` for its own ones, those without tasks, those that somebody else
+    /// is on the way to, and, unless `late`, those that aim at one worker.
+    fn far_rank(&self, entry: &Entry, late: bool, counted: bool) -> Option<usize> {
+        let backlog = entry.lane.backlog();
+        if backlog == 0 || !self.is_far(entry) || !late && matches!(entry.aim, Aim::Worker(_)) {
+            return None;
+        }
+        if self.is_spoken_for(entry.shard(), backlog, counted) {
             return None;
         }
         let near = &self.shared.layout.shards[self.me().shard].near;
@@ -109,17 +122,17 @@ impl Context {
     }
 
     /// Claims from the nearest lane that is for somebody else: half of it, at most `limit`. `late`: they have had their
-    /// time, so lanes that aim at one worker count, too.
+    /// time, so lanes that aim at one worker count, too. `counted`: as a searcher.
     #[cold]
     #[inline(never)]
-    pub(super) fn claim_far(&self, late: bool, limit: usize) -> Option<*mut Header> {
+    pub(super) fn claim_far(&self, late: bool, counted: bool, limit: usize) -> Option<*mut Header> {
         if !self.is_choosy() {
             return None;
         }
         let pin = self.scanner.pin();
         let mut best: Option<(usize, *const Entry)> = None;
         self.shared.lanes.scan(&pin, self.lane_start.get(), |entry| -> Option<()> {
-            let rank = self.far_rank(entry, late)?;
+            let rank = self.far_rank(entry, late, counted)?;
             if best.is_none_or(|(least, _)| rank < least) {
                 best = Some((rank, entry));
             }
@@ -158,10 +171,12 @@ impl Context {
         let turn = self.turn.get().wrapping_add(1);
         self.turn.set(turn);
         self.streaks.set(self.streaks.get().wrapping_add(1));
-        if far_turn(self.streaks.get())
-            && let Some(task) = self.claim_far(true, 1)
-        {
-            return Some(task);
+        if far_turn(self.streaks.get()) {
+            // A worker that never sleeps is looked after here.
+            self.check_binding();
+            if let Some(task) = self.claim_far(true, false, 1) {
+                return Some(task);
+            }
         }
         if turn.is_multiple_of(4)
             && let Some(task) = self.claim(&self.scanner.pin())
@@ -179,7 +194,7 @@ impl Context {
     pub(super) fn steal(&self) -> Option<*mut Header> {
         for (position, &index) in self.victims.within(self.rounds.get()).iter().enumerate() {
             let victim = &self.shared.workers[index as usize];
-            if victim.public_len() == 0 {
+            if !self.has_public(position, victim) {
                 continue;
             }
             if let Some(fork) = victim.forks.steal() {
@@ -249,20 +264,30 @@ impl Context {
     /// Some lane holds tasks, and nobody fast is at home there.
     pub(super) fn neglected(&self) -> bool {
         if !self.apart {
-            return self.shared.words.iter().all(|word| word.load().fast() == 0) && self.backlog();
+            let all = self.shared.words.iter().all(|word| word.load().fast() == 0);
+            return all && if self.shared.lanes.has_aimed() { self.waiting_lane(|_| false) } else { self.backlog() };
         }
         let shards = &self.shared.layout.shards;
         let fast_on =
             |node| (0..shards.len()).any(|s| shards[s].node == node && self.shared.words[s].load().fast() != 0);
-        let waits = |entry: &Entry| entry.lane.backlog() != 0 && !fast_on(shards[entry.shard()].node);
-        self.shared.lanes.scan(&self.scanner.pin(), 0, |entry| waits(entry).then_some(())).is_some()
+        self.waiting_lane(|entry| fast_on(shards[entry.shard()].node))
     }
 
-    /// A lane that aims at another worker holds tasks.
+    /// Some lane holds tasks that nobody is on the way to. `served`: whose lanes do not count.
+    fn waiting_lane(&self, served: impl Fn(&Entry) -> bool) -> bool {
+        let waits = |entry: &Entry| {
+            let backlog = entry.lane.backlog();
+            let taken = || self.is_far(entry) && self.is_spoken_for(entry.shard(), backlog, false);
+            (backlog != 0 && !served(entry) && !taken()).then_some(())
+        };
+        self.shared.lanes.scan(&self.scanner.pin(), 0, waits).is_some()
+    }
+
+    /// A lane that aims at another worker holds tasks that nobody else is on the way to; for a counted searcher.
     pub(super) fn aimed_elsewhere(&self) -> bool {
         let waits = |entry: &Entry| {
             let other = matches!(entry.aim, Aim::Worker(worker) if worker != self.index);
-            (other && entry.lane.backlog() != 0).then_some(())
+            (other && self.far_rank(entry, true, true).is_some()).then_some(())
         };
         self.shared.lanes.has_aimed() && self.shared.lanes.scan(&self.scanner.pin(), 0, waits).is_some()
     }
@@ -277,7 +302,7 @@ impl Context {
         if let Some((found, _)) = self.shared.lanes.scan(&self.scanner.pin(), 0, waits) {
             return Some(found);
         }
-        let workers = || self.victims.all().iter().map(|&v| &self.shared.workers[v as usize]);
+        let workers = || self.victims.all().iter().map(|&v| -> &Remote { &self.shared.workers[v as usize] });
         let public = |w: &Remote| (w.public_len() != 0).then(|| (w.shard, u64::from(w.public_len())));
         workers().find_map(public).or_else(|| {
             let hidden = workers().find(|w| w.private_hint() != 0)?;
@@ -295,15 +320,23 @@ impl Context {
         sum
     }
 
-    /// Another worker has tasks that can be stolen now.
-    pub(super) fn others_public(&self) -> bool {
-        self.victims.all().iter().any(|&v| self.shared.workers[v as usize].public_len() != 0)
+    /// The victim has tasks for this worker to steal.
+    #[inline]
+    fn has_public(&self, position: usize, victim: &Remote) -> bool {
+        let public = u64::from(victim.public_len());
+        public != 0 && (self.victims.ring(position) != Ring::Remote || !self.is_spoken_for(victim.shard, public, false))
     }
 
-    /// Another worker hides something that is worth asking for; with `insist` whatever it is.
-    pub(super) fn others_hide(&self, insist: bool) -> bool {
+    /// Another worker within reach has tasks that can be stolen now.
+    pub(super) fn others_public(&self, reach: Rounds) -> bool {
+        let mut victims = self.victims.within(reach).iter().enumerate();
+        victims.any(|(position, &v)| self.has_public(position, &self.shared.workers[v as usize]))
+    }
+
+    /// Another worker within reach hides something that is worth asking for; with `insist` whatever it is.
+    pub(super) fn others_hide(&self, reach: Rounds, insist: bool) -> bool {
         let hides = |worker: &Remote| worker.hides_coarse() || insist && worker.private_hint() != 0;
-        self.victims.all().iter().any(|&v| hides(&self.shared.workers[v as usize]))
+        self.victims.within(reach).iter().any(|&v| hides(&self.shared.workers[v as usize]))
     }
 
     /// Another worker has tasks that only it, or a rescue, can reach.

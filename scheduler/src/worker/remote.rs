@@ -36,6 +36,14 @@ pub struct Counters {
     pub claims: Count,
     /// Tasks moved to its lane because its ring was full.
     pub spills: Count,
+    /// Times its binding was found to be lost, and times it was made again.
+    pub pin_losses: Count,
+    /// See `pin_losses`.
+    pub pin_repairs: Count,
+    /// Cells sent home, and the trips that took.
+    pub cells_returned: Count,
+    /// See `cells_returned`.
+    pub cell_trips: Count,
 }
 
 /// A counter with one writer.
@@ -58,6 +66,10 @@ impl Count {
     #[cfg(feature = "measure")]
     pub fn clear(&self) {
         self.0.store(0, Relaxed);
+    }
+    /// The owner has counted elsewhere.
+    pub fn set(&self, n: u64) {
+        self.0.store(n, Relaxed);
     }
     /// The value now, or a little earlier.
     #[inline(always)]

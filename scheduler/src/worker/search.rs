@@ -88,11 +88,11 @@ impl Context {
                 return Some(Outcome::Again);
             }
             let rounds = self.rounds.get();
-            if self.victims.within(rounds).iter().any(|&v| self.shared.workers[v as usize].public_len() != 0) {
+            if self.others_public(rounds) {
                 return Some(self.steal().map_or(Outcome::Again, Outcome::Task));
             }
             if rounds.reach_far()
-                && let Some(task) = self.claim_far(false, STEAL_MAX)
+                && let Some(task) = self.claim_far(false, false, STEAL_MAX)
             {
                 return Some(Outcome::Task(task));
             }
@@ -113,28 +113,36 @@ impl Context {
         let patience = PATIENCE_US * self.ticks_per_us;
         let insist = self.insist.take();
         let mut round = 0u32;
+        let mut private_far = false;
         loop {
             if over() {
                 self.end_search();
                 return Some(Outcome::Again);
             }
+            let reach = self.rounds.get();
             if let Some(task) = self.find() {
                 self.spin.set((self.spin.get() + self.spin.get() / 4 + 1).min(self.spin_limit()));
                 self.end_search();
                 return Some(Outcome::Task(task));
             }
             let waited = ticks().wrapping_sub(began);
-            let private = self.others_hide(insist);
+            // What others hide far away is looked at in the rounds that ask them, and believed in between.
+            let private = self.others_hide(reach, insist) || !reach.reach_far() && private_far;
+            if reach.reach_far() {
+                private_far = private;
+            }
             let hidden = private || self.aimed_elsewhere();
             if private {
                 self.word().raise_hungry();
                 if waited >= patience && self.rescue() {
+                    // Perhaps far away.
+                    self.rounds.set(Rounds::ALL);
                     continue;
                 }
             }
             if hidden
                 && waited >= patience
-                && let Some(task) = self.claim_far(true, STEAL_MAX)
+                && let Some(task) = self.claim_far(true, true, STEAL_MAX)
             {
                 self.end_search();
                 return Some(Outcome::Task(task));
@@ -161,7 +169,7 @@ impl Context {
     fn find(&self) -> Option<*mut Header> {
         let near = self.claim(&self.scanner.pin()).or_else(|| self.steal());
         let rounds = self.rounds.get();
-        let found = near.or_else(|| if rounds.reach_far() { self.claim_far(false, STEAL_MAX) } else { None });
+        let found = near.or_else(|| if rounds.reach_far() { self.claim_far(false, true, STEAL_MAX) } else { None });
         self.rounds.set(if found.is_some() { Rounds::FRESH } else { rounds.empty() });
         found
     }
@@ -200,7 +208,7 @@ impl Context {
         let standby = self.word().announce(self.me().bit, Role { searching, fast }, watch);
         let sure = self.shared.heavy_side();
         // Fine forks alone are worth a look now and then.
-        let fine = !self.others_hide(false) && self.others_private();
+        let fine = !self.others_hide(Rounds::ALL, false) && self.others_private();
         let mut nap = Duration::from_micros(if fine { STANDBY_MAX_US } else { STANDBY_MIN_US });
         let mut stuck = false;
         loop {
@@ -210,6 +218,7 @@ impl Context {
             if let Some(outcome) = self.end(standby, wait) {
                 return outcome;
             }
+            self.check_binding();
             let limit = if standby {
                 Some(nap)
             } else {
@@ -253,7 +262,7 @@ impl Context {
     /// The last look. A standby leaves the lanes to fast workers for as long as they get on with it.
     fn work_for_me(&self, standby: bool) -> bool {
         let own = self.me().public_len() + self.me().private_hint() != 0;
-        if own || self.others_public() {
+        if own || self.others_public(Rounds::ALL) {
             return true;
         }
         if !standby && !planted("standby-trusted") {
@@ -316,6 +325,9 @@ impl Context {
     /// go.
     fn tidy(&self) {
         self.cells().settle();
+        let (cells, trips) = self.cells().sent_home();
+        self.me().counters.0.cells_returned.set(cells);
+        self.me().counters.0.cell_trips.set(trips);
         let pin = self.scanner.pin();
         self.shared.lanes.scan(&pin, 0, |entry| -> Option<()> {
             entry.lane.trim();

@@ -8,7 +8,7 @@ use crate::config::STACK_SIZE;
 use crate::credit::Credits;
 use crate::error::SubmitError;
 use crate::idle::IdleWord;
-use crate::lanes::LaneTable;
+use crate::lanes::{Entry, LaneTable};
 use crate::mode::BarrierMode;
 use crate::mode::Mode;
 use crate::phase::{Phase, PhaseWord};
@@ -17,6 +17,7 @@ use crate::sync::{
     Acquire, AtomicU32, AtomicU64, AtomicUsize, FutexWord, Pin, Relaxed, Release, Wiped, full_fence, light, ord,
     planted,
 };
+use numa::Local;
 use std::any::Any;
 use std::time::{Duration, Instant};
 
@@ -72,12 +73,14 @@ pub struct Shared {
     pub mode: Mode,
     /// One idle word per shard of a few workers of one node.
     pub words: Wiped<IdleWord>,
+    /// The word of lanes that aim at one worker.
+    pub restless: IdleWord,
     /// The submitter lanes.
     pub lanes: LaneTable,
     /// Where the workers sit.
     pub layout: Layout,
-    /// What others may touch of each worker.
-    pub workers: Box<[Remote]>,
+    /// What others may touch of each worker, each on pages that the worker itself has made and touched.
+    pub workers: Box<[Local<Remote>]>,
     /// The capacity, if there is one.
     pub credits: Option<Credits>,
     /// Longest spin before a park.
@@ -87,7 +90,7 @@ pub struct Shared {
     /// What the policy believes.
     pub tuning: Tuning,
     /// The host.
-    pub topology: numa::Topology,
+    pub topology: std::sync::Arc<numa::Topology>,
     /// How often workers have gone idle, and how many of the idle sleep inside a join or scope.
     pub rests: Rests,
     /// Workers whose thread has not left.
@@ -96,6 +99,8 @@ pub struct Shared {
     pub wakes: AtomicU64,
     /// Workers chosen to wake up: of the same cache, of the same node, of another node.
     pub choices: [AtomicU64; 3],
+    /// Lanes that moved with their thread.
+    pub moves: AtomicU64,
     /// Tasks dropped by an aborting shutdown.
     pub dropped: AtomicU64,
     /// Threads that stand in for a worker whose stack is used up.
@@ -132,12 +137,12 @@ impl Shared {
         phase: PhaseWord,
         mode: Mode,
         words: Wiped<IdleWord>,
-        workers: Box<[Remote]>,
+        workers: Box<[Local<Remote>]>,
         credits: Option<Credits>,
         spin: Duration,
         hooks: Hooks,
         tuning: Tuning,
-        topology: numa::Topology,
+        topology: std::sync::Arc<numa::Topology>,
     ) -> Self {
         let (seats, shards): (Vec<_>, Vec<_>) = workers.iter().map(|w| (w.seat.clone(), w.shard)).unzip();
         let layout = Layout::grouped(&topology, &seats, &shards);
@@ -148,6 +153,8 @@ impl Shared {
             mode,
             words,
             layout,
+            restless: IdleWord::restless(),
+            moves: AtomicU64::new(0),
             lanes: LaneTable::new(LANES),
             alive: AtomicU32::new(workers.len() as u32),
             workers,
@@ -207,6 +214,22 @@ impl Shared {
             full_fence("I4");
         }
         self.wake_near(home, false, backlog);
+    }
+
+    /// There is a task for `worker` in a lane that aims at it: wakes it, or, if it is up and nobody stands by, somebody
+    /// who gives it some time and then helps.
+    #[cold]
+    pub fn notify_worker(&self, worker: usize) {
+        // As in `notify`; and the lane's word is no word, so that in the fence mode this is the fence of the submit.
+        full_fence("I4");
+        let target = &self.workers[worker];
+        if self.words[target.shard].choose_this(target.bit) {
+            // Relaxed: a statistic.
+            self.choices[Ring::Cache as usize].fetch_add(1, Relaxed);
+            self.unpark(worker);
+        } else if !planted("aimed-trusted") && !self.watched() {
+            self.wake_near(target.shard, true, u64::MAX);
+        }
     }
 
     /// Somebody stands by.
@@ -373,15 +396,26 @@ impl Shared {
         self.alive.load(ord("W8", Acquire)) == 0
     }
 
-    /// The shard nearest to the calling thread.
-    pub fn home_shard(&self) -> usize {
+    /// The submitting thread is about to begin a block of `entry`, its lane: has it moved?
+    #[cold]
+    pub fn move_lane(&self, entry: &Entry) {
+        let Some(shard) = self.home_shard() else { return };
+        if self.layout.shard_ring(entry.shard(), shard) != Ring::Cache {
+            entry.move_to(&self.words[shard], shard);
+            // Relaxed: a statistic.
+            self.moves.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// The shard nearest to the calling thread, if that can be told.
+    pub fn home_shard(&self) -> Option<usize> {
         let cpu = match self.tuning.cpu {
             _ if self.words.len() == 1 => None,
             Some(believed) => Some(numa::CpuId::new(believed())),
             None if self.topology.is_live() => numa::current_cpu().ok(),
             None => None,
         };
-        cpu.and_then(|cpu| self.layout.shard_at(&self.topology, cpu)).unwrap_or(0)
+        cpu.and_then(|cpu| self.layout.shard_at(&self.topology, cpu))
     }
 
     /// Why a submission that did not find the scheduler open is refused.

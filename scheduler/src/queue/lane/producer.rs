@@ -92,16 +92,41 @@ impl<S, const BLOCK: usize> Lane<S, BLOCK> {
     #[inline(always)]
     pub unsafe fn reserve(&self) -> Option<*mut S> {
         // SAFETY: the owner.
-        let slot =
-            unsafe { self.private(|own| if own.cursor == own.stop { self.next_slot(own) } else { Some(own.cursor) }) }?;
+        unsafe { self.reserve_with(|| ()) }
+    }
+
+    /// [`Lane::reserve`], and `turn` is called when a new block, or room under a new limit, is begun. It does nothing
+    /// with the lane.
+    ///
+    /// # Safety
+    /// 1. The owner.
+    #[inline(always)]
+    pub unsafe fn reserve_with(&self, turn: impl FnOnce()) -> Option<*mut S> {
+        // SAFETY: the owner.
+        let (cursor, stop) = unsafe { self.private(|own| (own.cursor, own.stop)) };
+        // SAFETY: the owner.
+        let slot = if cursor == stop { unsafe { self.turn_over(turn) }? } else { cursor };
         // SAFETY: in the current block.
         let slot = unsafe { &*slot };
         Some(slot.with(|storage| storage.cast()))
     }
 
-    /// The way out of the hot path: the limit, or the next block.
+    /// See [`Lane::reserve_with`].
+    ///
+    /// # Safety
+    /// 1. The owner.
     #[cold]
     #[inline(never)]
+    unsafe fn turn_over(&self, turn: impl FnOnce()) -> Option<*mut Slot<S>> {
+        // SAFETY: the owner.
+        let slot = unsafe { self.private(|own| self.next_slot(own)) };
+        if slot.is_some() {
+            turn();
+        }
+        slot
+    }
+
+    /// The way out of the hot path: the limit, or the next block.
     fn next_slot(&self, own: &mut Producer<S, BLOCK>) -> Option<*mut Slot<S>> {
         if own.position >= own.limit {
             return None;

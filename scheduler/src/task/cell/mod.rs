@@ -141,6 +141,11 @@ impl<'d, const SIZE: usize, const PER_SLAB: usize> Cache<'d, SIZE, PER_SLAB> {
         }
     }
 
+    /// How many foreign cells were sent home, and in how many trips.
+    pub fn sent_home(&self) -> (u64, u64) {
+        self.cold.borrow().outbox.sent()
+    }
+
     /// How many cells `take` can hand out without a look at the slabs.
     pub fn ready(&self) -> usize {
         self.count.get()

@@ -19,11 +19,13 @@ pub(super) struct Outbox {
     chains: Vec<Option<Chain>>,
     /// Numbers of the homes that have a chain.
     busy: Vec<u32>,
+    /// Cells sent, and trips.
+    sent: (u64, u64),
 }
 
 impl Outbox {
     pub(super) const fn new() -> Self {
-        Outbox { chains: Vec::new(), busy: Vec::new() }
+        Outbox { chains: Vec::new(), busy: Vec::new(), sent: (0, 0) }
     }
 
     /// Adds a cell.
@@ -49,12 +51,18 @@ impl Outbox {
         }
     }
 
+    /// How many cells were sent, and in how many trips.
+    pub(super) fn sent(&self) -> (u64, u64) {
+        self.sent
+    }
+
     /// Sends home every chain of at least `least` cells.
     pub(super) fn send(&mut self, least: usize) {
         self.busy.retain(|&id| {
             let slot = &mut self.chains[id as usize];
             match slot.take_if(|chain| chain.len >= least) {
                 Some(chain) => {
+                    self.sent = (self.sent.0 + chain.len as u64, self.sent.1 + 1);
                     // SAFETY: 1. sorted by home, and ours since `add`; 2. linked by `add`; 3. taken out of the
                     // outbox.
                     unsafe { Home::give(chain.home, chain.first, chain.last) };

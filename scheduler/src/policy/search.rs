@@ -77,8 +77,8 @@ impl Rounds {
         Rounds(self.0.saturating_add(1))
     }
 
-    /// Other nodes are asked in this round: the first time after [`REMOTE_AFTER`] empty ones, then ever more rarely, as a
-    /// look at a queue takes the line from whoever works there.
+    /// Other nodes are asked in this round: the first time after [`REMOTE_AFTER`] empty ones, then ever more rarely, as
+    /// a look at a queue takes the line from whoever works there.
     #[inline]
     pub fn reach_far(self) -> bool {
         self.0 == REMOTE_AFTER || self.0 > REMOTE_AFTER && self.0.is_power_of_two()

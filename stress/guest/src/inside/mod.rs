@@ -4,6 +4,7 @@ mod crew;
 mod group;
 mod hosts;
 mod look;
+
 mod pins;
 mod programs;
 mod quota;
@@ -99,7 +100,7 @@ fn phases(machine: &Machine) -> ExitCode {
     let mut good = true;
     for (number, scenario) in (1..).zip(transfers::SCENARIOS) {
         match apart(machine, "phase", scenario.name) {
-            Outcome::Holds(_) => println!("{}", scenario.phase(number)),
+            Outcome::Holds(evidence) => println!("{}: {evidence}\n{}", scenario.name, scenario.phase(number)),
             Outcome::DoesNot(why) | Outcome::Died(why) => {
                 println!("{}: {why}", scenario.name);
                 good = false;

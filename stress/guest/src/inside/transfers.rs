@@ -34,9 +34,9 @@ const NODES: u64 = 4;
 /// Tasks of one remote submission.
 const BATCH: u64 = 32;
 /// Remote submissions in flight before the submitter waits.
-const WINDOW: u64 = 8;
+const WINDOW: u64 = 32;
 /// Tasks submitted from another node.
-const REMOTE: u64 = 200 * BATCH;
+const REMOTE: u64 = 256 * BATCH;
 
 /// Workers, all of which produce.
 const WORKERS: u64 = 8;
@@ -55,10 +55,13 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     Scenario { name: "half of them, uniform", units: NODES * TASKS, run: |phase| produce(phase, View::Flat, even) },
     Scenario { name: "hot node", units: 2 * TASKS, run: |phase| produce(phase, View::True, |cpu| cpu < 2) },
     Scenario { name: "hot node, uniform", units: 2 * TASKS, run: |phase| produce(phase, View::Flat, |cpu| cpu < 2) },
-    Scenario { name: "remote submit, by 32", units: REMOTE, run: |phase| remote(phase, View::True, BATCH) },
-    Scenario { name: "remote submit, by 32, uniform", units: REMOTE, run: |phase| remote(phase, View::Flat, BATCH) },
-    Scenario { name: "remote submit, one by one", units: REMOTE, run: |phase| remote(phase, View::True, 1) },
+    Scenario { name: "remote submit, by 32", units: REMOTE, run: |phase| remote(phase, View::True, &[2, 3], BATCH) },
+    Scenario { name: "remote submit, one by one", units: REMOTE, run: |phase| remote(phase, View::True, &[2, 3], 1) },
+    Scenario { name: "remote submit, uniform", units: REMOTE, run: |phase| remote(phase, View::Flat, OTHERS, BATCH) },
 ];
+
+/// The CPUs of all nodes but the first.
+const OTHERS: &[u32] = &[2, 3, 4, 5, 6, 7];
 
 /// One of the two CPUs of each node.
 fn even(cpu: u32) -> bool {
@@ -170,17 +173,26 @@ fn produce(phase: usize, view: View, produces: fn(u32) -> bool) -> Finding {
         }
         if crew.scheduler.wait_idle(SOON) { Ok(()) } else { Err("does not come to rest".into()) }
     });
-    result.map(|done| {
-        format!("{done}: {:?}", crew.scheduler.metrics().workers.iter().map(|w| w.tasks).collect::<Vec<_>>())
-    })
+    result.map(|done| format!("{done}: {}", counters(&crew)))
 }
 
-/// A thread of node 0 submits; the workers are on the other nodes.
-fn remote(phase: usize, view: View, size: u64) -> Finding {
-    let crew = crew(view, &[2, 3, 4, 5, 6, 7])?;
+/// What the scheduler itself has counted, both rounds together.
+fn counters(crew: &Crew) -> String {
+    let sum = crew.scheduler.metrics();
+    let (searches, claims) = sum.workers.iter().fold((0, 0), |(s, c), worker| (s + worker.searches, c + worker.claims));
+    let tasks: Vec<u64> = sum.workers.iter().map(|worker| worker.tasks).collect();
+    format!(
+        "tasks {tasks:?}, {} steals of {} tasks, {claims} claims, {searches} searches, {} wakes, {} parks",
+        sum.steals, sum.stolen, sum.wakes, sum.parks
+    )
+}
+
+/// A thread on node 0 submits to workers elsewhere.
+fn remote(phase: usize, view: View, cpus: &[u32], size: u64) -> Finding {
+    let crew = crew(view, cpus)?;
     bind(0);
     let handle = crew.scheduler.handle();
-    counted(phase, || {
+    let result = counted(phase, || {
         for batch in 0..REMOTE / size {
             handle.submit_batch((0..size).map(|_| work)).map_err(|error| error.reason.to_string())?;
             if (batch * size).is_multiple_of(WINDOW * BATCH) && !crew.scheduler.wait_idle(SOON) {
@@ -188,5 +200,6 @@ fn remote(phase: usize, view: View, size: u64) -> Finding {
             }
         }
         if crew.scheduler.wait_idle(SOON) { Ok(()) } else { Err("does not come to rest".into()) }
-    })
+    });
+    result.map(|done| format!("{done}: {}", counters(&crew)))
 }

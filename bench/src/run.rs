@@ -211,6 +211,7 @@ pub(crate) fn sample<A: Arm>(arm: &'static A, job: &Job) -> Result<Sample, Strin
             phases(ctx, |ctx, i| branch(ctx, i, &|_, t| own::hit(t)))
         }
         Shape::Join => unreachable!("handled above"),
+        Shape::Serial => unreachable!("`wakeup` has loops of its own for the pools of this process"),
     }?;
     out.syscalls = before.zip(arm.syscalls()).map(|(a, b)| b - a);
     finish(run, out)

@@ -8,6 +8,9 @@ pub(crate) enum Shape {
     Flat,
     /// As flat, in two halves with a drain and a sleep of 10 ms between them.
     Burst,
+    /// One task at a time: the next is submitted when the one before has ended. Asked only of programs in other
+    /// languages, by `wakeup`.
+    Serial,
     /// One task in five is submitted from outside and submits the other four.
     Nested,
     /// A tree of tasks in which every task submits four, down to `levels` below the root.
@@ -102,6 +105,11 @@ impl Scenario {
         Scenario { name, size: [tasks; 2], submitters, fast_ns: body_ns, ..NOTHING }
     }
 
+    /// One task at a time.
+    pub(crate) fn serial(name: &'static str, tasks: u64) -> Scenario {
+        Scenario { shape: Shape::Serial, ..Scenario::flat(name, tasks, 1, 0) }
+    }
+
     /// Whether `--scenarios` meant this one when it said `name`.
     pub(crate) fn answers_to(&self, name: &str) -> bool {
         !name.is_empty() && (self.name == name || self.family == name)
@@ -113,7 +121,7 @@ impl Scenario {
         match self.shape {
             Shape::Deep { .. } => (4_u64.pow(size as u32 + 1) - 1) / 3,
             Shape::Join => ((1 << (size + 1)) - 1) * self.walks[usize::from(tiny)],
-            Shape::Flat | Shape::Burst | Shape::Nested => size,
+            Shape::Flat | Shape::Burst | Shape::Nested | Shape::Serial => size,
         }
     }
 

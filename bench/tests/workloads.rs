@@ -48,8 +48,8 @@ fn wakeup_counts_calls_of_every_arm() {
     assert_eq!(rows(&json).len(), 2 * 11);
     for row in rows(&json) {
         let arm = row["arm"].as_str().unwrap();
-        if ["go", "tbb"].contains(&arm) {
-            assert!(row["status"].as_str().unwrap().starts_with("absent: "), "{row}");
+        let program = ["go", "tbb"].contains(&arm);
+        if program && row["status"].as_str().unwrap().starts_with("absent: ") {
             continue;
         }
         assert_eq!(row["status"], "ok", "{row}");

@@ -49,10 +49,10 @@ var epoch = time.Now()
 
 func now() uint64 { return uint64(time.Since(epoch)) }
 
-func usage() (cpu, switches uint64) {
+func usage() (cpu, system, switches uint64) {
 	var r syscall.Rusage
 	syscall.Getrusage(syscall.RUSAGE_SELF, &r)
-	return uint64(r.Utime.Nano() + r.Stime.Nano()), uint64(r.Nvcsw + r.Nivcsw)
+	return uint64(r.Utime.Nano() + r.Stime.Nano()), uint64(r.Stime.Nano()), uint64(r.Nvcsw + r.Nivcsw)
 }
 
 type line struct {
@@ -175,7 +175,7 @@ func (r *run) submit(q *request, i uint64) {
 	}
 }
 
-type sample struct{ wall, gap, cpu, switches, word uint64 }
+type sample struct{ wall, gap, cpu, system, switches, word uint64 }
 
 func take(r *run, q *request) (out sample) {
 	calls := q.tasks
@@ -198,7 +198,7 @@ func take(r *run, q *request) (out sample) {
 		out.wall += now() - start
 	}
 	atomic.StoreUint64(&r.target, q.tasks)
-	var cpu, switches uint64
+	var cpu, system, switches uint64
 	switch {
 	case q.submitters > 1:
 		var first atomic.Uint64
@@ -220,13 +220,22 @@ func take(r *run, q *request) (out sample) {
 			}()
 		}
 		time.Sleep(time.Millisecond)
-		cpu, switches = usage()
+		cpu, system, switches = usage()
 		close(gate)
 		<-r.done
 		out.wall = now() - first.Load()
 		defer all.Wait()
+	case q.kind == "serial":
+		cpu, system, switches = usage()
+		start := now()
+		for i := uint64(0); i < calls; i++ {
+			atomic.StoreUint64(&r.target, i+1)
+			r.submit(q, i)
+			<-r.done
+		}
+		out.wall = now() - start
 	case q.kind == "burst":
-		cpu, switches = usage()
+		cpu, system, switches = usage()
 		atomic.StoreUint64(&r.target, calls/2)
 		phase(0, calls/2)
 		slept := now()
@@ -235,11 +244,11 @@ func take(r *run, q *request) (out sample) {
 		atomic.StoreUint64(&r.target, calls)
 		phase(calls/2, calls)
 	default:
-		cpu, switches = usage()
+		cpu, system, switches = usage()
 		phase(0, calls)
 	}
-	c, s := usage()
-	out.cpu, out.switches = c-cpu, s-switches
+	c, k, s := usage()
+	out.cpu, out.system, out.switches = c-cpu, k-system, s-switches
 	time.Sleep(time.Millisecond)
 	out.word = atomic.LoadUint64(&r.word)
 	if q.kind == "deep_own" {
@@ -285,7 +294,7 @@ func main() {
 			at := func(p uint64) uint64 { return r.slots[max((q.tasks*p+99)/100, 1)-1] }
 			latency = fmt.Sprintf("[%d,%d,%d,%d]", at(50), at(95), at(99), at(100))
 		}
-		fmt.Printf("{\"seq\":%d,\"wall_ns\":%d,\"gap_ns\":%d,\"cpu_ns\":%d,\"switches\":%d,\"word\":%d,\"allocations\":%d,\"latency\":%s}\n",
-			seq, s.wall, s.gap, s.cpu, s.switches, s.word, after.Mallocs-before.Mallocs, latency)
+		fmt.Printf("{\"seq\":%d,\"wall_ns\":%d,\"gap_ns\":%d,\"cpu_ns\":%d,\"system_ns\":%d,\"switches\":%d,\"word\":%d,\"allocations\":%d,\"latency\":%s}\n",
+			seq, s.wall, s.gap, s.cpu, s.system, s.switches, s.word, after.Mallocs-before.Mallocs, latency)
 	}
 }

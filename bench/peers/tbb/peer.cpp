@@ -50,13 +50,13 @@ static u64 now_ns() {
 }
 
 struct Usage {
-    u64 cpu, switches;
+    u64 cpu, switches, system;
 };
 static Usage usage() {
     rusage r;
     getrusage(RUSAGE_SELF, &r);
     auto ns = [](timeval t) { return u64(t.tv_sec) * 1000000000 + u64(t.tv_usec) * 1000; };
-    return {ns(r.ru_utime) + ns(r.ru_stime), u64(r.ru_nvcsw + r.ru_nivcsw)};
+    return {ns(r.ru_utime) + ns(r.ru_stime), u64(r.ru_nvcsw + r.ru_nivcsw), ns(r.ru_stime)};
 }
 
 static void futex(std::atomic<std::uint32_t>& word, int op, std::uint32_t value) {
@@ -198,7 +198,7 @@ static void submit(Pool* pool, Run* run, const std::string& kind, u64 i, u64 tas
 }
 
 struct Sample {
-    u64 wall = 0, gap = 0, cpu = 0, switches = 0, word = 0;
+    u64 wall = 0, gap = 0, cpu = 0, system = 0, switches = 0, word = 0;
 };
 
 static Sample sample(Pool* pool, Run* run, const std::string& kind, u64 tasks, u64 submitters, u64 levels,
@@ -215,7 +215,8 @@ static Sample sample(Pool* pool, Run* run, const std::string& kind, u64 tasks, u
         });
         out.wall = now_ns() - start;
         auto after = usage();
-        out.cpu = after.cpu - before.cpu, out.switches = after.switches - before.switches;
+        out.cpu = after.cpu - before.cpu, out.system = after.system - before.system;
+        out.switches = after.switches - before.switches;
         return out;
     }
     u64 calls = kind == "nested" ? tasks / 5 : kind == "deep" || kind == "deep_own" ? 1 : tasks;
@@ -262,13 +263,22 @@ static Sample sample(Pool* pool, Run* run, const std::string& kind, u64 tasks, u
             out.gap = now_ns() - slept;
             run->expect(calls);
             phase(calls / 2, calls);
+        } else if (kind == "serial") {
+            u64 start = now_ns();
+            for (u64 i = 0; i < tasks; ++i) {
+                run->expect(i + 1);
+                submit(pool, run, kind, i, tasks, levels, false);
+                run->wait();
+            }
+            out.wall = now_ns() - start;
         } else {
             run->expect(tasks);
             phase(0, calls);
         }
         after = usage();
     }
-    out.cpu = after.cpu - before.cpu, out.switches = after.switches - before.switches;
+    out.cpu = after.cpu - before.cpu, out.system = after.system - before.system;
+    out.switches = after.switches - before.switches;
     pool->arena.execute([&] { pool->group.wait(); });
     usleep(1000);
     out.word = kind == "deep_own" ? run->own_sum() : run->word.word.load();
@@ -344,6 +354,7 @@ int main(int argc, char** argv) {
         auto number = [](const char* name, u64 n) { std::printf("\"%s\":%llu,", name, (unsigned long long)n); };
         std::printf("{");
         number("seq", seq), number("wall_ns", s.wall), number("gap_ns", s.gap), number("cpu_ns", s.cpu);
+        number("system_ns", s.system);
         number("switches", s.switches), number("word", s.word);
         std::printf("\"allocations\":null");
         if (timed) {

@@ -206,6 +206,7 @@ fn request(sequence: u64, job: &Job) -> String {
         Shape::Flat => "flat",
         Shape::Burst => "burst",
         Shape::Nested => "nested",
+        Shape::Serial => "serial",
         Shape::Deep { own_counter: false } => "deep",
         Shape::Deep { own_counter: true } => "deep_own",
         Shape::Join => "join",
@@ -246,7 +247,7 @@ fn parse(line: &str, sequence: u64) -> Result<Reply, String> {
     let sample = Sample {
         wall: Duration::from_nanos(number("wall_ns")?),
         gap: Duration::from_nanos(number("gap_ns")?),
-        usage: Usage { cpu_ns: number("cpu_ns")?, switches: number("switches")?, ..Usage::default() },
+        usage: Usage { cpu_ns: number("cpu_ns")?, system_ns: number("system_ns")?, switches: number("switches")? },
         allocations: reply["allocations"].as_u64(),
         latency,
         ..Sample::default()
@@ -266,7 +267,7 @@ mod tests {
     }
 
     const ANSWER: &str = concat!(
-        r#"{"seq":7,"wall_ns":5000,"gap_ns":0,"cpu_ns":9000,"switches":3,"#,
+        r#"{"seq":7,"wall_ns":5000,"gap_ns":0,"cpu_ns":9000,"system_ns":1000,"switches":3,"#,
         r#""word":WORD,"allocations":null,"latency":[1,2,3,4]}"#
     );
 
@@ -275,6 +276,9 @@ mod tests {
         assert_eq!(request(7, &job("mixed_fast_slow")), "run 7 flat 50 1 50 1 0 1000000 5 0\n");
         let timed = Job { pass: Pass::Latency, ..job("cpu_work_10us") };
         assert_eq!(request(8, &timed), "run 8 flat 100 1 100 1 10000 0 0 1\n");
+        let serial: &'static scenario::Scenario = Box::leak(Box::new(scenario::Scenario::serial("serial", 9)));
+        let serial = serial.job(false, &Calibration { ns_per_step: 1.0 });
+        assert_eq!(request(9, &serial), "run 9 serial 9 1 9 1 0 0 0 0\n");
         assert!(request(1, &job("deep_tree_own_counter")).starts_with("run 1 deep_own 341 1 4 "));
     }
 
@@ -303,7 +307,7 @@ mod tests {
     fn program(word: u64) -> External {
         let script = format!(
             r#"echo '{{"ready":"sh","version":"1"}}'
-               rest='"wall_ns":1,"gap_ns":0,"cpu_ns":1,"switches":0,"word":{word},"allocations":0,"latency":null'
+               rest='"wall_ns":1,"gap_ns":0,"cpu_ns":1,"system_ns":0,"switches":0,"word":{word},"allocations":0,"latency":null'
                while read run n more; do echo "{{\"seq\":$n,$rest}}"; done"#
         );
         let mut command = Command::new("sh");

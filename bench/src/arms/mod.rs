@@ -19,7 +19,7 @@ pub(crate) use async_executor::AsyncExecutor;
 pub(crate) use channel::Channel;
 pub(crate) use chili::Chili;
 pub(crate) use cond::{Broadcast, Signal};
-pub(crate) use external::{slow_clock, tbb_program};
+pub(crate) use external::{go, slow_clock, tbb, tbb_program};
 pub(crate) use ours::Ours;
 use ours::Way;
 pub(crate) use rayon::Rayon;

@@ -239,7 +239,7 @@ pub(crate) fn main(options: &args::Compare) -> Result<ExitCode, String> {
     let players: Vec<Player> = kinds.iter().map(build).collect();
     let mut host = host::describe(&cpus, workers);
     let quiet = wait_for_quiet(&cpus, options.force_rates, options.no_wait, &bar);
-    let calibration = Calibration::take();
+    let calibration = Calibration::checked()?;
     let (rates, samples, tiny) = (quiet.rates, usize::from(options.samples), options.tiny);
     let mut session = Session { players, calibration, rates, samples, tiny, bar: bar.clone() };
     let rounds: usize = scenarios.iter().map(|s| session.rounds(s).len()).sum();

@@ -116,7 +116,7 @@ impl Row {
 
 /// The eight scenarios; the trees measure something else.
 fn is_one_of_eight(scenario: &Scenario) -> bool {
-    !matches!(scenario.shape, Shape::Deep { .. } | Shape::Join)
+    !matches!(scenario.shape, Shape::Deep { .. } | Shape::Join | Shape::Serial)
 }
 
 fn lane_row((name, what): &(&str, &str)) -> Value {

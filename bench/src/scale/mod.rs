@@ -60,7 +60,8 @@ impl Size {
     }
 
     fn submitters(self) -> Plan {
-        let tasks = if self == Size::Tiny { 640 } else { 320_000 };
+        // Enough for every one of 64 submitters to outweigh its own start.
+        let tasks = if self == Size::Tiny { 640 } else { 1_280_000 };
         let at = self.pick([1, 2, 4, 8, 16, 32, 64], [1, 4, 16, 64], [1, 2]).into_iter().map(|x| (x, tasks, x, 0));
         Plan { name: "submitters", unit: "submitters", at: at.collect() }
     }

@@ -71,7 +71,8 @@ pub(crate) fn main(options: &Options) -> Result<ExitCode, String> {
         session.step(format!("{} · {} workers · system calls from outside", row.arm, row.workers));
         row.traced = match (row.traced_as, options.no_trace) {
             _ if row.samples.is_empty() => Err("no samples".into()),
-            (None, _) => Err("its spin would be another one under the tracer".into()),
+            (None, _) if row.arm == "scheduler" => Err("its spin would be another one under the tracer".into()),
+            (None, _) => Err("runs in a program of its own".into()),
             (_, true) => Err("--no-trace".into()),
             (Some(arm), false) => trace::per_task(arm, row.workers, TRACED[size]),
         };

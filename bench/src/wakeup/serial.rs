@@ -1,11 +1,15 @@
 //! One sample: submit one task that posts one reused semaphore, wait for it, submit the next at once.
-use crate::arms::{Arm, AsyncExecutor, Broadcast, Channel, Ours, Rayon, Signal, Syscalls, Tokio};
+use crate::arms::{Arm, AsyncExecutor, Broadcast, Channel, Ours, Rayon, Runner, Signal, Syscalls, Tokio, Trouble};
+use crate::arms::{go, tbb};
+use crate::calib::Calibration;
 use crate::check::{self, token};
 use crate::os::{Usage, usage};
-use crate::run::PATIENCE;
+use crate::run::{PATIENCE, Sample};
+use crate::scenario::Scenario;
 use crate::sem::Semaphore;
 use scheduler::Barrier;
 use serde_json::Value;
+use std::cell::RefCell;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
@@ -75,7 +79,28 @@ pub(super) struct Player {
     pub(super) build: fn(usize) -> Result<Box<dyn Serial>, String>,
 }
 
-const NO_PROGRAM: &str = "the protocol of the programs in other languages has no serial wake-up";
+/// A program in another language, which has the loop in itself.
+struct Program(RefCell<Box<dyn Runner>>);
+
+impl Serial for Program {
+    fn sample(&self, tasks: u64) -> Result<Taken, String> {
+        let scenario: &'static Scenario = Box::leak(Box::new(Scenario::serial("serial_wakeup", tasks)));
+        // There is no busy body, so the length of a step does not matter.
+        let job = scenario.job(false, &Calibration { ns_per_step: 1.0 });
+        match self.0.borrow_mut().sample(&job) {
+            Ok(Sample { wall, usage, .. }) => Ok(Taken { wall, usage, pool: None, harness_calls: 0 }),
+            Err(Trouble::Absent(why) | Trouble::Failed(why)) => Err(why),
+        }
+    }
+
+    fn facts(&self) -> Value {
+        self.0.borrow_mut().facts()
+    }
+}
+
+fn program(runner: Result<Box<dyn Runner>, String>) -> Result<Box<dyn Serial>, String> {
+    runner.map(|runner| Box::new(Program(RefCell::new(runner))) as Box<dyn Serial>)
+}
 
 /// All arms, ours first, the control arms behind it.
 pub(super) static PLAYERS: [Player; 11] = [
@@ -92,8 +117,8 @@ pub(super) static PLAYERS: [Player; 11] = [
     Player { name: "rayon", traced_as: Some("rayon"), build: |w| on(Rayon::new(w)) },
     Player { name: "channel", traced_as: Some("channel"), build: |w| on(Channel::new(w)) },
     Player { name: "async-executor", traced_as: Some("async-executor"), build: |w| on(AsyncExecutor::new(w)) },
-    Player { name: "go", traced_as: None, build: |_| Err(NO_PROGRAM.into()) },
-    Player { name: "tbb", traced_as: None, build: |_| Err(NO_PROGRAM.into()) },
+    Player { name: "go", traced_as: None, build: |w| program(go(w)) },
+    Player { name: "tbb", traced_as: None, build: |w| program(tbb(w)) },
 ];
 
 #[cfg(test)]

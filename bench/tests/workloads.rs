@@ -182,6 +182,7 @@ fn skew_runs_every_task_and_nobody_steals_in_the_control() {
         assert_eq!(runs.len(), 2);
         for run in runs {
             assert_eq!(run["dropped"], 0, "{run}");
+            assert!((0.0..=1.0).contains(&run["stolen_share"].as_f64().unwrap()), "{run}");
             assert!(run["ratio"].as_f64().unwrap() > 0.0 && run["verdict"].is_string(), "{run}");
         }
         let takes = |worker: &Value| worker.as_array().unwrap().iter().map(|n| n.as_u64().unwrap()).sum::<u64>();

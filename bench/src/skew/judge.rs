@@ -16,7 +16,7 @@ pub(super) struct Round {
     pub(super) longest_ns: u64,
     pub(super) wall_ns: u64,
     pub(super) control_ns: u64,
-    /// Part of the tasks that a thief brought.
+    /// Part of the tasks that ran on another worker than the one that submitted them.
     pub(super) stolen: f64,
     first_runs: Option<Latency>,
     pub(super) dropped: u64,
@@ -27,18 +27,18 @@ pub(super) struct Round {
 impl Round {
     /// `Err`: a theft where there can be none.
     pub(super) fn of(plan: &Plan, cost: &Played, real: &Played, control: &Played) -> Result<Round, String> {
-        if cost.steals != 0 {
-            return Err(format!("{} thefts with one worker", cost.steals));
+        if cost.steals + cost.away != 0 {
+            return Err(format!("{} thefts with one worker", cost.steals.max(cost.away)));
         }
-        if control.steals != 0 {
-            return Err(format!("{} thefts in the control run", control.steals));
+        if control.steals + control.away != 0 {
+            return Err(format!("{} thefts in the control run", control.steals.max(control.away)));
         }
         Ok(Round {
             total_ns: cost.lengths_ns.iter().sum(),
             longest_ns: cost.lengths_ns.iter().copied().max().unwrap_or_default(),
             wall_ns: real.wall_ns,
             control_ns: control.wall_ns,
-            stolen: real.stolen as f64 / plan.tasks() as f64,
+            stolen: real.away as f64 / plan.tasks() as f64,
             first_runs: Latency::of(real.first_runs_ns()),
             dropped: real.dropped(),
             lengths: real.record.iter().map(|r| r.lengths.clone()).collect(),
@@ -263,7 +263,7 @@ mod tests {
     #[test]
     fn thefts_where_there_are_none_are_refused() {
         let plan = Plan::new(1, true);
-        let played = |steals| Played { wall_ns: 1, lengths_ns: vec![1; 16], steals, stolen: steals, record: vec![] };
+        let played = |steals| Played { wall_ns: 1, lengths_ns: vec![1; 16], steals, away: steals, record: vec![] };
         assert!(Round::of(&plan, &played(0), &played(3), &played(0)).is_ok());
         assert_eq!(Round::of(&plan, &played(1), &played(0), &played(0)).err().unwrap(), "1 thefts with one worker");
         assert!(Round::of(&plan, &played(0), &played(0), &played(1)).err().unwrap().contains("control run"));

@@ -1,6 +1,6 @@
 //! The rows of `wakeup`, as a table and as JSON.
 use super::serial::{Player, Serial, Taken};
-use crate::stats::Sorted;
+use crate::stats::{Sorted, direction};
 use serde_json::{Map, Value, json};
 
 /// What the pool itself did per submit, medians.
@@ -140,6 +140,22 @@ fn number(n: Option<f64>) -> String {
     n.map_or("-".into(), |n| format!("{n:.3}"))
 }
 
+/// How our default arm compares with another one of as many workers, in wall and CPU time.
+fn against(rows: &[Row], row: &Row) -> Option<String> {
+    let ours = rows.iter().find(|r| r.arm == "scheduler" && r.workers == row.workers)?;
+    if row.arm.starts_with("scheduler") {
+        return None;
+    }
+    let middle = |row: &Row| {
+        let [wall, _, _, cpu] = row.times().map(|(_, values)| values.map(|v| v.at(50)));
+        wall.zip(cpu)
+    };
+    let ((wall, cpu), (other_wall, other_cpu)) = middle(ours).zip(middle(row))?;
+    let (faster, cheaper) =
+        (direction(other_wall / wall, "faster", "slower"), direction(other_cpu / cpu, "cheaper", "dearer"));
+    Some(format!("scheduler is {faster}, {cheaper} than {}", row.arm))
+}
+
 /// One table per number of workers; where times were not taken, the columns say so.
 pub(super) fn table(rows: &[Row], rates: bool) -> String {
     let mut out = String::new();
@@ -169,9 +185,10 @@ pub(super) fn table(rows: &[Row], rates: bool) -> String {
             continue;
         }
         let [wall, user, system, cpu] = row.times().map(|(_, values)| values.filter(|_| rates));
+        let against = against(rows, row).filter(|_| rates).unwrap_or_default();
         let pool = row.pool().map_or(String::new(), |p| format!("{:.3} + {:.3} + {:.3}", p.wakes, p.waits, p.barriers));
         out += &format!(
-            "  {:<22} {:>26} {:>7} {:>7} {:>26} {:>9} {:>8} {:>7}  {pool}\n",
+            "  {:<22} {:>26} {:>7} {:>7} {:>26} {:>9} {:>8} {:>7}  {pool}{against}\n",
             row.arm,
             range(&wall),
             micros(&user),

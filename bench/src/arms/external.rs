@@ -307,7 +307,8 @@ mod tests {
     fn program(word: u64) -> External {
         let script = format!(
             r#"echo '{{"ready":"sh","version":"1"}}'
-               rest='"wall_ns":1,"gap_ns":0,"cpu_ns":1,"system_ns":0,"switches":0,"word":{word},"allocations":0,"latency":null'
+               rest='"wall_ns":1,"gap_ns":0,"cpu_ns":1,"system_ns":0,'
+               rest=$rest'"switches":0,"word":{word},"allocations":0,"latency":null'
                while read run n more; do echo "{{\"seq\":$n,$rest}}"; done"#
         );
         let mut command = Command::new("sh");

@@ -22,7 +22,7 @@ pub mod failure_modes {}
 #[doc = include_str!("../numa.md")]
 pub mod numa {}
 
-#[doc = include_str!("../testing.md")]
+#[doc = include_str!("../TESTING.md")]
 pub mod testing {}
 
 #[doc = include_str!("../guest.md")]
@@ -30,3 +30,9 @@ pub mod guest {}
 
 #[doc = include_str!("../BENCHMARKS.md")]
 pub mod benchmarks {}
+
+#[doc = include_str!("../RUNTIME_COMPARISON.md")]
+pub mod runtime_comparison {}
+
+#[doc = include_str!("../PERFORMANCE_TRACKING.md")]
+pub mod performance_tracking {}

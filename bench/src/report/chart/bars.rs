@@ -4,8 +4,9 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, VPos};
 
 const ROW: i32 = 48;
-const NAMES: i32 = 326;
 const VALUES: i32 = 150;
+/// Width of an average letter: nothing here knows the font that the page will have, so rather too much.
+const LETTER: i32 = LETTERS as i32 * 58 / 100;
 const TOP: i32 = 34;
 const BOTTOM: i32 = 90;
 
@@ -45,6 +46,12 @@ impl Bars {
         if least == most { (0.0, 1.0) } else { (least * 1.04, most * 1.04) }
     }
 
+    /// Room for the longest name.
+    fn names(&self) -> i32 {
+        let longest = self.rows.iter().map(|r| r.name.chars().count() as i32).max().unwrap_or(0);
+        (longest * LETTER + 24).clamp(90, 380)
+    }
+
     pub(in super::super) fn svg(&self) -> String {
         let height = TOP + BOTTOM + ROW * self.rows.len() as i32;
         let mut out = String::new();
@@ -58,7 +65,7 @@ impl Bars {
     fn draw(&self, backend: SVGBackend<'_>) -> Result<(), String> {
         let root = backend.into_drawing_area();
         let (least, most) = self.range();
-        let left = NAMES;
+        let left = self.names();
         let right = WIDTH as i32 - VALUES;
         let x =
             |v: f64| left + ((v.clamp(least, most) - least) / (most - least) * f64::from(right - left)).round() as i32;
@@ -79,7 +86,8 @@ impl Bars {
             let middle = TOP + ROW * i as i32 + ROW / 2;
             text(&row.name, (left - 14, middle), Tone::Ink, HPos::Right, VPos::Center)?;
             let Some([median, low, high]) = row.value.filter(|v| v.iter().all(|x| x.is_finite())) else {
-                text(&cut(&row.text, 32), (left + 10, middle), Tone::Pale, HPos::Left, VPos::Center)?;
+                let room = (WIDTH as i32 - left - 10) / LETTER;
+                text(&cut(&row.text, room as usize), (left + 10, middle), Tone::Pale, HPos::Left, VPos::Center)?;
                 continue;
             };
             let (from, to) = (x(0.0_f64.min(median)), x(0.0_f64.max(median)));
@@ -97,7 +105,8 @@ impl Bars {
             line((x(mark.at), TOP - 8), (x(mark.at), foot), Tone::Limit, 3)?;
             text(&mark.text, (x(mark.at), TOP - 10), Tone::Limit, HPos::Center, VPos::Bottom)?;
         }
-        let axis = (left, foot + 18 + LETTERS as i32);
+        let wide = self.axis.chars().count() as i32 * LETTER > WIDTH as i32 - left;
+        let axis = (if wide { 4 } else { left }, foot + 18 + LETTERS as i32);
         text(&self.axis, axis, Tone::Pale, HPos::Left, VPos::Top)?;
         root.present().map_err(|e| said(&e))
     }

@@ -75,6 +75,9 @@ impl Axis {
             return ticks(self.least, self.most, count);
         }
         let decades = self.least.floor() as i32..=self.most.ceil() as i32;
+        if self.most - self.least < 0.5 {
+            return ticks(10f64.powf(self.least), 10f64.powf(self.most), count);
+        }
         let steps: &[f64] = if self.most - self.least < 1.6 { &[1.0, 2.0, 5.0] } else { &[1.0] };
         let every = ((self.most - self.least) / 7.0).ceil().max(1.0) as i32;
         let all = decades.filter(|d| d % every == 0).flat_map(|d| steps.iter().map(move |s| s * 10f64.powi(d)));
@@ -196,6 +199,8 @@ mod tests {
         let log = Axis::of(true, false, [10.0, 1e6].into_iter(), 0, 1000);
         assert_eq!(log.ticks(5), [10.0, 100.0, 1e3, 1e4, 1e5, 1e6]);
         assert!(log.pixel(10.0) > 0 && log.pixel(1e6) < 1000);
+        let narrow = Axis::of(true, false, [50e6, 100e6].into_iter(), 0, 1000);
+        assert!(narrow.ticks(5).len() >= 3, "less than a decade has more than its powers of ten");
         // Nothing, one value, and what is no number.
         for values in [vec![], vec![7.0], vec![f64::NAN, 0.0, -1.0]] {
             let axis = Axis::of(true, false, values.into_iter(), 0, 100);

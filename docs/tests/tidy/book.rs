@@ -1,6 +1,6 @@
 //! What holds for the documents.
 
-use crate::tree::{Source, Tree, assert_found, finding, resolve};
+use crate::tree::{Tree, assert_found, finding, resolve};
 
 /// The CHANGELOG tells what was added, changed and fixed.
 pub(crate) fn changelog(tree: &Tree) -> Vec<String> {
@@ -53,8 +53,10 @@ fn level(line: &str) -> usize {
 pub(crate) fn links(tree: &Tree) -> Vec<String> {
     let mut found = Vec::new();
     let exists = |path: &str| {
-        let below = |file: &Source| file.path == path || file.path.starts_with(&format!("{path}/"));
-        path.is_empty() || tree.files.iter().any(below) || tree.pictures.iter().any(|picture| picture == path)
+        let below = |file: &str| file == path || file.starts_with(&format!("{path}/"));
+        path.is_empty()
+            || tree.files.iter().any(|file| below(&file.path))
+            || tree.pictures.iter().any(|file| below(file))
     };
     for file in tree.files.iter().filter(|file| file.path.ends_with(".md")) {
         let mut fenced = false;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 /// Everything a check may look at: paths relative to the root of the workspace, sorted.
 pub(crate) struct Tree {
     pub(crate) files: Vec<Source>,
-    /// Paths of pictures, whose text nobody reads.
+    /// Paths of pictures and of measured figures, whose text nobody reads.
     pub(crate) pictures: Vec<String>,
 }
 
@@ -17,6 +17,8 @@ pub(crate) struct Source {
 
 /// What is not source: built, measured or none of our business.
 const SKIPPED: [&str; 4] = ["target", "results", ".git", "node_modules"];
+/// What a document may show or point to.
+const LINKED: [&str; 3] = ["svg", "png", "json"];
 const TEXT: [&str; 6] = ["rs", "md", "toml", "sh", "go", "cpp"];
 
 impl Tree {
@@ -37,7 +39,7 @@ impl Tree {
                     let text = fs::read_to_string(&path).expect("text file");
                     let path = path.strip_prefix(&root).expect("below the root").display().to_string();
                     files.push(Source { path, text });
-                } else if path.extension().is_some_and(|extension| extension == "svg") {
+                } else if LINKED.iter().any(|end| path.extension().is_some_and(|extension| extension == *end)) {
                     pictures.push(path.strip_prefix(&root).expect("below the root").display().to_string());
                 }
             }

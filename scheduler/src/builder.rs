@@ -19,7 +19,9 @@ pub enum Barrier {
     Auto,
     /// `membarrier(2)`, or no scheduler.
     Membarrier,
-    /// A fence on both sides: about 5 ns per submission more, one system call per sleep less.
+    /// A fence on both sides: about 5 ns per submission more, one system call per sleep less. Taking hidden tasks away
+    /// from a worker that is stuck uses `membarrier(2)` all the same where the kernel has it; where not, workers fence at
+    /// every task they take, too.
     Fence,
 }
 

@@ -20,8 +20,8 @@ pub enum Barrier {
     /// `membarrier(2)`, or no scheduler.
     Membarrier,
     /// A fence on both sides: about 5 ns per submission more, one system call per sleep less. Taking hidden tasks away
-    /// from a worker that is stuck uses `membarrier(2)` all the same where the kernel has it; where not, workers fence at
-    /// every task they take, too.
+    /// from a worker that is stuck uses `membarrier(2)` all the same where the kernel has it; where not, workers fence
+    /// at every task they take, too.
     Fence,
 }
 

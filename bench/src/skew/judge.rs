@@ -118,7 +118,7 @@ impl Case {
             let judged = self.judged(r);
             let first = r.first_runs.map(|l| json!({ "p50": l.p50, "p99": l.p99 }));
             json!({
-                "total_ns": timed(json!(r.total_ns)), "longest_ns": timed(json!(r.longest_ns)),
+                "cost_ns": timed(json!(r.total_ns)), "longest_ns": timed(json!(r.longest_ns)),
                 "ideal_ns": timed(json!(r.ideal_ns(self.workers()))), "wall_ns": timed(json!(r.wall_ns)),
                 "ratio": timed(json!(self.ratio(r))), "ratio_on_cpus": timed(json!(judged)),
                 "control_ratio": timed(json!(self.control(r))), "verdict": timed(json!(Self::verdict(judged))),
@@ -126,6 +126,7 @@ impl Case {
             })
         });
         let median = |of: &dyn Fn(&Round) -> f64| timed(json!(self.median(of)));
+        let verdict = self.median(|r| self.judged(r)).map(Self::verdict);
         let why = (!rates).then(|| json!({ "ratio": "NOT MEASURED: the machine was not quiet" }));
         json!({
             "arm": "scheduler", "workers": self.workers(), "cpus": self.cpus, "tasks": self.plan.tasks(),
@@ -135,6 +136,7 @@ impl Case {
                 "wall_ns": median(&|r| r.wall_ns as f64), "ideal_ns": median(&|r| r.ideal_ns(self.workers())),
                 "ratio": median(&|r| self.ratio(r)), "ratio_on_cpus": median(&|r| self.judged(r)),
                 "control_ratio": median(&|r| self.control(r)), "stolen_share": self.median(|r| r.stolen),
+                "verdict": timed(json!(verdict)),
             },
             "histogram": self.histogram(),
         })

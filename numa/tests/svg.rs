@@ -137,6 +137,14 @@ fn a_host_with_more_than_1024_cpus() {
     assert_eq!(texts(&svg).iter().filter(|text| text.starts_with("CPU ")).count(), 1120);
 }
 
+/// The largest host there can be: no table of a million distances, and no minutes.
+#[test]
+fn a_thousand_nodes() {
+    let svg = picture(&["--spec", "1024*node cores=16"]);
+    assert!(svg.len() < 20_000_000, "{} bytes", svg.len());
+    assert_eq!(svg.matches("<title>CPU ").count(), 16_384);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 

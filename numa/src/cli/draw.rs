@@ -4,7 +4,7 @@
 //! the worker planned there.
 
 use numa::{CpuId, CpuSet, Seat, Topology};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;
 
 /// Where cores wrap. Lists of ids are never cut, so a line of one may be longer.
@@ -15,9 +15,9 @@ const MOST_COLUMNS: usize = 24;
 pub(crate) fn draw(topology: &Topology, seats: &[Seat], by_default: bool) -> String {
     let mut out = String::new();
     summary(topology, seats, by_default, &mut out);
-    let marks = marks(seats);
-    for index in 0..topology.nodes().len() {
-        node(topology, index, &marks, &mut out);
+    let (marks, places) = (marks(seats), places(topology));
+    for (index, caches) in places.iter().enumerate() {
+        node(topology, index, caches, &marks, &mut out);
     }
     distances(topology, &mut out);
     workers(topology, seats, &mut out);
@@ -116,7 +116,24 @@ fn marks(seats: &[Seat]) -> HashMap<CpuId, (usize, usize)> {
     marks
 }
 
-fn node(topology: &Topology, index: usize, marks: &HashMap<CpuId, (usize, usize)>, out: &mut String) {
+/// By the index of a cache group, the CPUs of each core of it.
+pub(crate) type Caches = BTreeMap<usize, BTreeMap<usize, CpuSet>>;
+
+/// For each node what of which cache and core is in it. In one pass: hosts have up to thousands of each.
+pub(crate) fn places(topology: &Topology) -> Vec<Caches> {
+    let mut places = vec![Caches::new(); topology.nodes().len()];
+    for cpu in topology.cpus() {
+        places[cpu.node].entry(cpu.llc).or_default().entry(cpu.core).or_default().insert(cpu.id);
+    }
+    places
+}
+
+/// All CPUs of some cores.
+pub(crate) fn cpus_of(cores: &BTreeMap<usize, CpuSet>) -> CpuSet {
+    cores.values().flat_map(CpuSet::iter).collect()
+}
+
+fn node(topology: &Topology, index: usize, caches: &Caches, marks: &HashMap<CpuId, (usize, usize)>, out: &mut String) {
     let node = &topology.nodes()[index];
     let residents = node.residents();
     let cpus = if residents.is_empty() { "no CPU".to_owned() } else { format!("CPUs {residents}") };
@@ -129,16 +146,13 @@ fn node(topology: &Topology, index: usize, marks: &HashMap<CpuId, (usize, usize)
         head += &format!(" (memory from node {})", topology.nodes()[nearest].id);
     }
     line(out, format_args!("{head}"));
-    for llc in topology.llcs() {
-        let here = llc.cpus.intersection(&residents);
-        if here.is_empty() {
-            continue;
-        }
+    for (&llc, cpus) in caches {
+        let (llc, here) = (&topology.llcs()[llc], cpus_of(cpus));
         let elsewhere = llc.cpus.difference(&residents);
         let spans = if elsewhere.is_empty() { String::new() } else { format!(" (shared with {elsewhere})") };
         let name = llc.level.map_or("no cache described".to_owned(), |level| format!("L{level}"));
         line(out, format_args!("  {name} {here}{spans}"));
-        cores(topology, &here, marks, out);
+        cores(topology, cpus, marks, out);
     }
 }
 
@@ -151,13 +165,14 @@ pub(crate) fn memory(kb: Option<u64>) -> String {
     }
 }
 
-fn cores(topology: &Topology, here: &CpuSet, marks: &HashMap<CpuId, (usize, usize)>, out: &mut String) {
+fn cores(
+    topology: &Topology,
+    cores: &BTreeMap<usize, CpuSet>,
+    marks: &HashMap<CpuId, (usize, usize)>,
+    out: &mut String,
+) {
     let mut row = String::from("   ");
-    for core in topology.cores() {
-        let cpus = core.cpus.intersection(here);
-        if cpus.is_empty() {
-            continue;
-        }
+    for cpus in cores.values() {
         let names: Vec<String> = cpus.iter().map(|cpu| name(topology, cpu, marks)).collect();
         let core = format!(" [{}]", names.join(" "));
         if row.len() + core.len() > WIDTH {

@@ -2,9 +2,9 @@
 
 use super::paint::{self, EDGE, FADED, FORBIDDEN, INK, ISOLATED, OFFLINE, WHITE, bold, faded, frame, plain};
 use super::piece::{Look, Piece, Type, flow, stack, text_width};
-use crate::draw;
+use crate::draw::{self, Caches};
 use numa::{CpuId, CpuSet, Llc, Node, Seat, Topology};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// Height of a CPU.
 const CELL: f64 = 30.0;
@@ -78,7 +78,9 @@ pub(super) fn nodes(topology: &Topology, seats: &[Seat]) -> Piece {
     // As many CPUs in a row as make a card somewhat wider than high.
     let in_a_row = (most_cpus as f64 * 2.0).sqrt().ceil().max(4.0);
     let inner = (in_a_row * (host.cell + 6.0 + GAP) + 2.0 * GAP).max(LEAST_CARD);
-    let bodies: Vec<Piece> = (0..topology.nodes().len()).map(|node| host.body(node, inner, &unpinned)).collect();
+    let places = draw::places(topology);
+    let bodies = places.iter().enumerate().map(|(node, caches)| host.body(node, caches, inner, &unpinned));
+    let bodies: Vec<Piece> = bodies.collect();
     let inner = bodies.iter().fold(inner, |width, body| width.max(body.width));
     let mut cards: Vec<Piece> = bodies.iter().enumerate().map(|(node, body)| host.card(node, body, inner)).collect();
     if !topology.offline().is_empty() {
@@ -90,17 +92,17 @@ pub(super) fn nodes(topology: &Topology, seats: &[Seat]) -> Piece {
 /// Rows of cards whose whole is about as wide as a page.
 fn arrange(cards: &[Piece]) -> Piece {
     let widest = cards.iter().map(|card| card.width).fold(0.0, f64::max);
-    let shapes = (1..=cards.len()).map(|columns| {
-        let width = columns as f64 * (widest + 2.0 * GAP);
-        (flow(cards, width, 2.0 * GAP), columns)
-    });
+    let across = |columns: usize| columns as f64 * (widest + 2.0 * GAP);
+    // Tried with empty cards: a thousand nodes drawn a thousand times would take minutes.
+    let blank: Vec<Piece> = cards.iter().map(|card| Piece::new(card.width, card.height)).collect();
+    let shapes = (1..=cards.len()).map(|columns| (flow(&blank, across(columns), 2.0 * GAP), columns));
     // A row left half empty is worse than a page that is a bit too wide.
     let empty = |columns: usize| (columns - cards.len() % columns) % columns;
     let badness = |(whole, columns): &(Piece, usize)| {
         (whole.width / whole.height.max(1.0) / ASPECT).ln().abs() + 0.5 * empty(*columns) as f64 / *columns as f64
     };
     let best = shapes.min_by(|a, b| badness(a).total_cmp(&badness(b)));
-    best.map(|(whole, _)| whole).unwrap_or_default()
+    best.map(|(_, columns)| flow(cards, across(columns), 2.0 * GAP)).unwrap_or_default()
 }
 
 impl Host<'_> {
@@ -135,17 +137,10 @@ impl Host<'_> {
     }
 
     /// Remarks, then caches.
-    fn body(&self, index: usize, inner: f64, unpinned: &[&Seat]) -> Piece {
-        let node = &self.topology.nodes()[index];
-        let residents = node.residents();
+    fn body(&self, index: usize, caches: &Caches, inner: f64, unpinned: &[&Seat]) -> Piece {
         let mut parts: Vec<Piece> = self.remarks(index, unpinned).iter().map(|text| remark(text)).collect();
-        let mut caches = Vec::new();
-        for llc in self.topology.llcs() {
-            let here = llc.cpus.intersection(&residents);
-            if !here.is_empty() {
-                caches.push(self.cache(index, llc, &here, inner));
-            }
-        }
+        let cache = |(llc, cores): (&usize, _)| self.cache(index, &self.topology.llcs()[*llc], cores, inner);
+        let caches: Vec<Piece> = caches.iter().map(cache).collect();
         parts.push(flow(&caches, inner, GAP));
         stack(&parts, 4.0)
     }
@@ -173,12 +168,11 @@ impl Host<'_> {
         remarks
     }
 
-    fn cache(&self, node: usize, llc: &Llc, here: &CpuSet, inner: f64) -> Piece {
-        let most = inner - 2.0 * GAP;
-        let cores = self.topology.cores().iter().map(|core| core.cpus.intersection(here));
-        let cores: Vec<Piece> = cores.filter(|cpus| !cpus.is_empty()).map(|cpus| self.core(node, &cpus)).collect();
+    fn cache(&self, node: usize, llc: &Llc, cores: &BTreeMap<usize, CpuSet>, inner: f64) -> Piece {
+        let (most, here) = (inner - 2.0 * GAP, draw::cpus_of(cores));
+        let cores: Vec<Piece> = cores.values().map(|cpus| self.core(node, cpus)).collect();
         let cores = flow(&cores, most, GAP);
-        let elsewhere = llc.cpus.difference(here);
+        let elsewhere = llc.cpus.difference(&here);
         let level = llc.level.map_or("no cache described".to_owned(), |level| format!("L{level}"));
         let mut label = format!("{level}  {here}");
         if text_width(&label, 10.5) > most {

@@ -7,6 +7,8 @@ use numa::{CpuId, CpuSet, Seat, Topology};
 
 /// Distances have their number in them up to this many nodes; beyond, only the pointer tells.
 const MOST_NUMBERS: usize = 24;
+/// Beyond this many nodes the table would be larger than the rest of the picture, and is left to `--json`.
+const MOST_NODES: usize = 128;
 /// Rows of the table of workers. Hosts with more reasons than these have the rest in `--json`.
 const MOST_ROWS: usize = 64;
 /// The width reasons need to be read.
@@ -24,7 +26,7 @@ pub(super) fn below(topology: &Topology, seats: &[Seat], width: f64) -> Piece {
 
 fn distances(topology: &Topology) -> Option<Piece> {
     let nodes = topology.nodes();
-    if nodes.len() < 2 {
+    if nodes.len() < 2 || nodes.len() > MOST_NODES {
         return None;
     }
     let numbered = nodes.len() <= MOST_NUMBERS;

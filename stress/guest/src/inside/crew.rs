@@ -69,15 +69,25 @@ impl Crew {
         Ok(seen.into_values().collect())
     }
 
-    /// Two rounds of waking, working and sleeping: whatever is noticed at most one park cycle late has been.
-    pub(crate) fn two_park_cycles(&self) -> Result<(), String> {
-        self.on_each(|| ())?;
-        self.on_each(|| ()).map(drop)
+    /// Every worker wakes, runs `look`, and sleeps again. Idle is said before the sleep, and what is checked before the
+    /// sleep is checked in between, so this waits for the sleep.
+    pub(crate) fn park_cycle<T: Send + 'static>(&self, look: fn() -> T) -> Result<Vec<T>, String> {
+        let parks = || self.scheduler.metrics().workers.iter().map(|worker| worker.parks).collect::<Vec<_>>();
+        let before = parks();
+        let seen = self.on_each(look)?;
+        let end = Instant::now() + SOON;
+        while parks().iter().zip(&before).any(|(now, before)| now <= before) {
+            if Instant::now() > end {
+                return Err("not every worker went to sleep".into());
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Ok(seen)
     }
 
     /// For each worker the node it is on and its home, as numbers of the system.
     pub(crate) fn whereabouts(&self) -> Result<Vec<(u32, u32)>, String> {
-        let nodes = self.on_each(numa::current_node)?;
+        let nodes = self.park_cycle(numa::current_node)?;
         let metrics = self.scheduler.metrics();
         let home = |index: usize| self.scheduler.topology().nodes()[metrics.workers[index].node].id.get();
         let pair = |(index, node): (usize, std::io::Result<numa::NodeId>)| match node {

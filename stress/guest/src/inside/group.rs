@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 const ROOT: &str = "/sys/fs/cgroup";
 
@@ -25,6 +26,22 @@ impl Group {
     /// Sets one of its limits.
     pub(crate) fn set(&self, file: &str, value: &str) -> Result<(), String> {
         write(self.0.join(file), value)
+    }
+
+    /// Waits until a file of it says `value`: what the kernel does after CPUs come and go takes its time.
+    pub(crate) fn wait_for(&self, file: &str, value: &str) -> Result<(), String> {
+        let path = self.0.join(file);
+        let end = Instant::now() + super::crew::SOON;
+        loop {
+            let text = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+            if text.trim() == value {
+                return Ok(());
+            }
+            if Instant::now() > end {
+                return Err(format!("{} stays {}, not {value}", path.display(), text.trim()));
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 
     /// This process joins it.

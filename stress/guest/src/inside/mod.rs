@@ -4,6 +4,7 @@ mod crew;
 mod group;
 mod hosts;
 mod look;
+mod pages;
 
 mod pins;
 mod programs;
@@ -41,7 +42,7 @@ const BAD_INPUT: u8 = 2;
 const USAGE: &str = "usage: inside BOOT | inside BOOT holds CHECK | inside BOOT control CHECK | inside BOOT phase NAME";
 
 fn checks() -> impl Iterator<Item = &'static Check> {
-    [hosts::CHECKS, pins::CHECKS, quota::CHECKS, programs::CHECKS].into_iter().flatten()
+    [hosts::CHECKS, pages::CHECKS, pins::CHECKS, quota::CHECKS, programs::CHECKS].into_iter().flatten()
 }
 
 /// The command.

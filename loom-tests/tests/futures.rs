@@ -4,6 +4,7 @@
 
 use loom::thread;
 use loom_tests::model;
+use scheduler::internals::future::block_on::Sleeper;
 use scheduler::internals::future::{Head, Home, Joiner, Right, Way, cancel, retire, task};
 use scheduler::internals::park::{Parker, Waiter};
 use scheduler::internals::roll::{Place, Roll};
@@ -437,6 +438,33 @@ fn retired_after_another_poll() {
     });
 }
 
+/// A thread that polls by itself: two wakers, and no wake is lost, nor what it tells.
+#[test]
+fn block_on_is_woken() {
+    model("futures::block_on_is_woken", Some(3), 100, || {
+        let parker = Arc::new(Parker::new());
+        let sleeper = Sleeper::new(parker.clone());
+        let bits = Arc::new(AtomicU32::new(0));
+        let wakers = [1, 2].map(|bit| {
+            let (waker, bits) = (Waker::from(sleeper.clone()), bits.clone());
+            thread::spawn(move || {
+                bits.fetch_or(bit, Relaxed);
+                waker.wake();
+            })
+        });
+        loop {
+            sleeper.take();
+            if bits.load(Relaxed) == 3 {
+                break;
+            }
+            while !sleeper.is_woken() {
+                let _ = parker.park(None);
+            }
+        }
+        wakers.into_iter().for_each(|waker| waker.join().unwrap());
+    });
+}
+
 #[test]
 fn teeth() {
     loom_tests::teeth(&[
@@ -452,6 +480,9 @@ fn teeth() {
         ("detached_while_it_completes", "FU8"),
         ("detached_while_it_completes", "FU10"),
         ("retired_after_another_poll", "FU9"),
+        ("block_on_is_woken", "FU11"),
+        ("block_on_is_woken", "FU12"),
+        ("block_on_is_woken", "sleeper-store"),
         ("two_wakers", "future-wake-load"),
         ("two_wakers", "future-deaf-rest"),
         ("aborted_before_it_began", "future-deaf-start"),

@@ -208,6 +208,15 @@ impl Handle {
         }
     }
 
+    /// [`block_on`](crate::block_on): polls the future on the calling thread, which sleeps, or on a worker runs other
+    /// tasks, while it is pending.
+    ///
+    /// # Panics
+    /// With the panic of the future.
+    pub fn block_on<F: Future>(&self, future: F) -> F::Output {
+        crate::block_on(future)
+    }
+
     /// Runs `body` with a [`Scope`] and returns its value after all tasks of the scope have ended; they may borrow from
     /// the caller's stack. A worker runs tasks while it waits. From a foreign thread the body runs as one task of the
     /// scheduler while the thread sleeps; after shutdown, on the caller.

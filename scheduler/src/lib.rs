@@ -42,12 +42,16 @@ pub mod sync;
 pub mod sys;
 #[doc(hidden)]
 pub mod task;
+pub mod time;
+#[doc(hidden)]
+pub mod timer;
 #[doc(hidden)]
 pub mod worker;
 
 pub use builder::{Barrier, Builder};
 pub use error::{BatchError, BuildError, JoinError, SubmitError};
 pub use fork_join::join;
+pub use future::block_on::block_on;
 pub use future::budget::{YieldNow, yield_now};
 pub use handle::Handle;
 pub use join_handle::{Help, JoinHandle};
@@ -76,6 +80,7 @@ pub mod internals {
     pub use crate::roll;
     pub use crate::sync;
     pub use crate::task;
+    pub use crate::timer;
     pub use crate::worker;
     pub use numa;
 

@@ -1,6 +1,7 @@
 #![doc = include_str!("README.md")]
 #![expect(unsafe_code, reason = "declares what a home promises")]
 
+pub mod block_on;
 pub mod budget;
 mod home;
 mod joiner;

@@ -118,6 +118,8 @@ fn work(papers: Papers) {
             forget_last();
             // What the ends of futures submit is refused; what they wake ends as well.
             without_unwinding(|| retire_all(&context));
+            // What waits elsewhere for a time looks for another worker.
+            context.timers().end();
         });
         // No worker any more: what the hook submits is refused.
         call(shared.hooks.stopped.as_deref(), &context);

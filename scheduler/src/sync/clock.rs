@@ -42,3 +42,18 @@ pub fn yield_now() {
     #[cfg(not(loom))]
     std::thread::yield_now();
 }
+
+/// Nanoseconds on the monotonic clock since the process first asked; 0 under loom.
+pub fn nanos() -> u64 {
+    #[cfg(loom)]
+    return 0;
+    #[cfg(not(loom))]
+    nanos_at(std::time::Instant::now())
+}
+
+/// [`nanos`] at an instant: 0 for those before the first question.
+pub fn nanos_at(instant: std::time::Instant) -> u64 {
+    static BEGAN: std::sync::OnceLock<std::time::Instant> = std::sync::OnceLock::new();
+    let began = BEGAN.get_or_init(std::time::Instant::now);
+    instant.saturating_duration_since(*began).as_nanos().min(u128::from(u64::MAX)) as u64
+}

@@ -19,7 +19,7 @@ mod wiped;
 pub use barrier::lights_out;
 pub use barrier::{heavy, light};
 pub use cell::{Line, Racy};
-pub use clock::{pause, ticks, ticks_per_us, yield_now};
+pub use clock::{nanos, nanos_at, pause, ticks, ticks_per_us, yield_now};
 pub use futex::{FutexWord, Wait};
 pub use phase::ForkWord;
 pub use reclaim::{Pin, Reclaimer, Registration};

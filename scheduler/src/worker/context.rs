@@ -293,6 +293,11 @@ impl Context {
         self.poll();
     }
 
+    /// Where this worker sleeps.
+    pub fn parker(&self) -> &Arc<Parker> {
+        &self.me().parker
+    }
+
     /// The roll of this worker.
     pub fn roll(&self) -> &Roll<Header> {
         &self.me().roll

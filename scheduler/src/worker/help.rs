@@ -27,6 +27,7 @@ impl Context {
                     return self.stand_still(wait);
                 }
             }
+            self.keep_time();
             if let Some(task) = self.next() {
                 self.run_guarded(task);
                 continue;
@@ -75,6 +76,12 @@ thread_local! {
     static PARKER: Arc<Parker> = Arc::new(Parker::new());
 }
 
+/// Where the calling thread sleeps that is no worker. One whose locals are gone already makes a parker for this one
+/// wait.
+pub fn parker() -> Arc<Parker> {
+    PARKER.try_with(Arc::clone).unwrap_or_else(|_| Arc::new(Parker::new()))
+}
+
 /// Waits on whatever thread this is, at most for `limit`; a worker helps until `wait` is over, however long its last
 /// task takes. True: it is over.
 pub fn block(wait: &dyn Wait, limit: Option<Duration>) -> bool {
@@ -87,11 +94,7 @@ pub fn block(wait: &dyn Wait, limit: Option<Duration>) -> bool {
             true
         }
         (Some(context), Some(_)) => context.help_for(wait, limit),
-        (None, _) => {
-            // A thread whose locals are gone already makes a parker for this one wait.
-            let parker = PARKER.try_with(Arc::clone).unwrap_or_else(|_| Arc::new(Parker::new()));
-            sleep(&parker, wait, limit)
-        }
+        (None, _) => sleep(&parker(), wait, limit),
     }
 }
 
@@ -110,6 +113,7 @@ impl Context {
             if left.is_zero() {
                 return false;
             }
+            self.keep_time();
             if !self.help_once() {
                 self.slow_down();
                 // Short sleeps with a look around in between: a sleep of the idle protocol has no deadline.

@@ -10,10 +10,11 @@ mod rests;
 mod run;
 mod search;
 mod shared;
+mod timers;
 
 pub use crate::task::waiting::drop_quietly;
 pub use context::{Context, current};
-pub use help::{Wait, block};
+pub use help::{Wait, block, parker};
 #[cfg(feature = "measure")]
 pub use record::{Record, Recorded};
 pub use remote::{Count, Counters, Remote};

@@ -8,6 +8,7 @@ use crate::queue::local::Ring;
 use crate::roll::Roll;
 use crate::sync::{Acquire, Arc, AtomicU32, AtomicU64, FutexWord, Line, Relaxed, ord};
 use crate::task::raw::Header;
+use crate::timer::{Alarm, Timers};
 
 /// Counters of one worker: written by it alone with plain adds, read by anybody.
 #[derive(Default)]
@@ -86,6 +87,10 @@ pub struct Remote {
     pub forks: Forks<Header, FORKS>,
     /// The futures that it has polled and that are pending.
     pub roll: Roll<Header>,
+    /// What it will wake at a stated time.
+    pub timers: Arc<Timers>,
+    /// Until when it sleeps, for the worker whose timers it guards.
+    pub alarm: Alarm,
     /// Where it sleeps.
     pub parker: Arc<Parker>,
     /// 1 while it is counted as fast. Whoever takes the mark away uncounts it.
@@ -116,6 +121,8 @@ impl Remote {
             ring: Ring::new(),
             forks: Forks::new(),
             roll: Roll::new(),
+            timers: Arc::new(Timers::new()),
+            alarm: Alarm::new(),
             parker: Arc::new(Parker::new()),
             fast: Line(AtomicU32::new(0)),
             // Nobody has tried yet: worth a try.

@@ -83,6 +83,7 @@ impl Context {
     /// Up to [`STREAK`] tasks, newest first, then the oldest. False: nothing of its own and nothing in the lanes.
     fn run_streak(&self) -> bool {
         self.cells().trim();
+        self.keep_time();
         let began = ticks();
         let before = self.me().counters.0.tasks.get();
         let verb = self.verb();
@@ -101,10 +102,12 @@ impl Context {
         if done != 0 {
             self.learn(self.ns(ticks().wrapping_sub(began)), done);
         }
+        // What that wakes is in the own queue, where a search does not look.
+        let woken = self.keep_time_for_others();
         if more && let Some(task) = self.oldest() {
             self.run_guarded(task);
         }
-        more
+        more || woken
     }
 
     /// The innermost loop. What it uses of the context is loaded once: the tasks in between could have changed

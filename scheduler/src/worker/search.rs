@@ -115,7 +115,7 @@ impl Context {
         let mut round = 0u32;
         let mut private_far = false;
         loop {
-            if over() {
+            if over() || self.fire_due() {
                 self.end_search();
                 return Some(Outcome::Again);
             }
@@ -225,8 +225,14 @@ impl Context {
                 self.tidy();
                 (!sure).then_some(Duration::from_millis(UNSURE_MS))
             };
+            let limit = self.set_alarm(limit);
+            if limit == Some(Duration::ZERO) {
+                self.clear_alarm();
+                return self.stay(standby);
+            }
             self.me().counters.0.parks.add(1);
             let parked = self.me().parker.park(limit);
+            self.clear_alarm();
             if self.word().load().idle() & 1 << self.me().bit == 0 {
                 // A waker has chosen this worker and counted it as a searcher.
                 if standby {
@@ -241,7 +247,7 @@ impl Context {
                 self.me().counters.0.naps.add(1);
                 nap = (nap * 2).min(Duration::from_micros(STANDBY_MAX_US));
                 let peers = self.sample(true);
-                stuck = peers.stuck;
+                stuck = peers.stuck || self.others_late();
                 self.insist.set(stuck);
                 if !peers.watch && !self.anyone_fast() {
                     return self.stay(standby);
@@ -298,7 +304,8 @@ impl Context {
             let ran = worker.counters.0.tasks.get();
             let moved = self.seen[victim as usize].replace(ran) != ran;
             let hidden = worker.private_hint() != 0;
-            peers.watch |= hidden || worker.public_len() != 0 || moved && !self.is_idle(victim as usize);
+            let at_it = moved || self.is_timed(victim as usize);
+            peers.watch |= hidden || worker.public_len() != 0 || at_it && !self.is_idle(victim as usize);
             if demote && !moved {
                 peers.stuck |= hidden || self.demote(worker);
             }

@@ -14,8 +14,8 @@ use crate::mode::Mode;
 use crate::phase::{Phase, PhaseWord};
 use crate::policy::{Layout, Ring, Verdict, consult, reaches_out};
 use crate::sync::{
-    Acquire, AtomicU32, AtomicU64, AtomicUsize, FutexWord, Pin, Relaxed, Release, Wiped, full_fence, light, ord,
-    planted,
+    Acquire, AtomicBool, AtomicU32, AtomicU64, AtomicUsize, FutexWord, Pin, Relaxed, Release, Wiped, full_fence, light,
+    ord, planted,
 };
 use numa::Local;
 use std::any::Any;
@@ -111,6 +111,8 @@ pub struct Shared {
     pub stack_size: usize,
     /// Lane blocks freed since the allocator was last asked to give memory back.
     pub freed: AtomicU64,
+    /// Somebody has used a timer.
+    pub timed: AtomicBool,
     /// Threads in `wait_idle` or `shutdown`, and the word they sleep on.
     watchers: AtomicUsize,
     quiet: FutexWord,
@@ -171,6 +173,7 @@ impl Shared {
             stack_size: STACK_SIZE,
             stand_in: |_, work| work(),
             freed: AtomicU64::new(0),
+            timed: AtomicBool::new(false),
             watchers: AtomicUsize::new(0),
             quiet: FutexWord::new(0),
         }

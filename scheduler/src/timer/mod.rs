@@ -9,6 +9,7 @@ pub use alarm::{Alarm, GRACE};
 pub use node::{Node, Stage};
 
 use crate::sync::{AtomicU64, Line, Mutex, MutexGuard, Relaxed, planted};
+use crate::task::waiting::Waiting;
 use std::array::from_fn;
 use std::pin::Pin;
 use std::sync::PoisonError;
@@ -172,7 +173,7 @@ impl Timers {
             self.publish(&wheel);
             drop(wheel);
             // Foreign code, and perhaps the end of the nodes' owners: not under the lock.
-            wakers.into_iter().flatten().for_each(Waker::wake);
+            wakers.into_iter().flatten().for_each(|waker| Waiting::Task(waker).tell());
             fired += count;
             if !more {
                 return fired;
@@ -186,7 +187,7 @@ impl Timers {
             let mut wheel = self.lock();
             let Some(waker) = wheel.end_one() else { return self.publish(&wheel) };
             drop(wheel);
-            waker.into_iter().for_each(Waker::wake);
+            waker.into_iter().for_each(|waker| Waiting::Task(waker).tell());
         }
     }
 }

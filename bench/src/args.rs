@@ -37,6 +37,8 @@ pub(crate) enum Command {
     Check(crate::schema::Check),
     /// What a task costs as submitters, workers, depth and length vary
     Scale(scale::Options),
+    /// What the policy does on hosts with several nodes, counted in virtual time, beside policies that must fail
+    Numa(crate::numa::Options),
     /// Prints the hash of the sources that the stress gate covers
     GateHash,
     /// One measured path, run by `counts` under an instruction counter

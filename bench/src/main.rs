@@ -26,6 +26,8 @@ mod items;
 #[cfg(not(loom))]
 mod load;
 #[cfg(not(loom))]
+mod numa;
+#[cfg(not(loom))]
 mod os;
 #[cfg(not(loom))]
 mod output;
@@ -78,6 +80,7 @@ fn main() -> std::process::ExitCode {
         Some(Command::Skew(options)) => skew::main(&options),
         Some(Command::Realistic(options)) => realistic::main(&options),
         Some(Command::Load(options)) => load::main(&options),
+        Some(Command::Numa(options)) => numa::main(&options),
         Some(Command::Check(options)) => schema::main(&options),
         Some(Command::Scale(options)) => scale::main(&options),
         Some(Command::GateHash) => match gate::tree_hash(paths::root()) {

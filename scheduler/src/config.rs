@@ -46,6 +46,8 @@ pub const SHARD_WORKERS: usize = 16;
 pub const RECENCY: bool = !cfg!(loom);
 /// Rounds that must find nothing near before other nodes are asked: see the policy.
 pub const REMOTE_AFTER: u32 = if cfg!(loom) { 0 } else { 2 };
+/// Rounds after which whatever is there is taken from other nodes; until then only from queues that are worth it.
+pub const REMOTE_PATIENCE: u32 = if cfg!(loom) { 0 } else { 8 };
 /// Tasks that justify waking a worker of another node while somebody stands by: half of them are taken at once.
 pub const REMOTE_BACKLOG: u64 = if cfg!(loom) { 2 } else { 16 };
 /// Streaks between two looks of a busy worker at the lanes of other nodes.

@@ -60,6 +60,8 @@ fn check(topology: &Topology, workers: usize) -> usize {
         }
         // Bounded: in any stretch of rounds that doubles their number there is one that asks everybody.
         assert_eq!(far, 1 + 1024_u32.ilog2() - REMOTE_AFTER.ilog2());
+        assert!(!spoken_for(1, false, rounds) && spoken_for(1, true, rounds) && spoken_for(1, false, Rounds::FRESH));
+        assert!(!spoken_for(REMOTE_BACKLOG, true, Rounds::FRESH));
     }
     for cpu in topology.cpus() {
         let shard = &layout.shards[layout.shard_at(topology, cpu.id).unwrap()];

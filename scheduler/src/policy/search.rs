@@ -2,7 +2,7 @@
 
 use super::Ring;
 use super::layout::{Layout, distance};
-use crate::config::{FAR_STREAKS, REMOTE_AFTER, REMOTE_BACKLOG, STEAL_MAX};
+use crate::config::{FAR_STREAKS, REMOTE_AFTER, REMOTE_BACKLOG, REMOTE_PATIENCE, STEAL_MAX};
 use numa::Topology;
 
 /// The other workers in the order in which one of them asks: by ring, remote ones by distance, equals shuffled.
@@ -69,7 +69,7 @@ impl Rounds {
     pub const FRESH: Rounds = Rounds(0);
 
     /// Enough of them.
-    pub const ALL: Rounds = Rounds(REMOTE_AFTER);
+    pub const ALL: Rounds = Rounds(if REMOTE_PATIENCE == 0 { 0 } else { 1 << 31 });
 
     /// One more round that found nothing.
     #[must_use]
@@ -87,7 +87,7 @@ impl Rounds {
     /// A round that reached everything has found nothing: the searcher may give up. `apart`: there are other nodes.
     #[inline]
     pub fn exhausted(self, apart: bool) -> bool {
-        !apart || self.0 > REMOTE_AFTER
+        !apart || self.0 > REMOTE_PATIENCE
     }
 }
 
@@ -97,10 +97,11 @@ pub fn share(queued: usize) -> usize {
     queued.div_ceil(2).min(STEAL_MAX)
 }
 
-/// Whether `backlog` tasks that are somebody else's first are left alone: few, and somebody there is looking.
+/// Whether `backlog` tasks that are somebody else's first are left alone: they are few, and somebody there is looking
+/// or this search is young.
 #[inline]
-pub fn spoken_for(backlog: u64, searched: bool) -> bool {
-    searched && backlog < REMOTE_BACKLOG
+pub fn spoken_for(backlog: u64, searched: bool, rounds: Rounds) -> bool {
+    backlog < REMOTE_BACKLOG && (searched || rounds.0.checked_sub(REMOTE_PATIENCE).is_none())
 }
 
 /// A busy worker that has run `streaks` streaks looks at the lanes of other nodes first.

@@ -100,11 +100,11 @@ impl Context {
 
     /// Somebody at home in or near `shard` is on the way to the `backlog` there. `counted`: this worker is a counted
     /// searcher itself.
-    fn is_spoken_for(&self, shard: usize, backlog: u64, counted: bool) -> bool {
+    fn is_spoken_for(&self, shard: usize, backlog: u64, counted: bool, rounds: Rounds) -> bool {
         let own = |s: usize| u64::from(counted && s == self.me().shard);
         let near = self.shared.layout.shards[shard].near.iter().take_while(|&&(_, ring)| ring <= Ring::Node);
         let searched = || near.clone().any(|&(s, _)| self.shared.words[s].load().searching() > own(s));
-        spoken_for(backlog, backlog < REMOTE_BACKLOG && searched())
+        spoken_for(backlog, backlog < REMOTE_BACKLOG && searched(), rounds)
     }
 
     /// How far off the lane is, nearest first; `None` for its own ones, those without tasks, those that somebody else
@@ -114,7 +114,8 @@ impl Context {
         if backlog == 0 || !self.is_far(entry) || !late && matches!(entry.aim, Aim::Worker(_)) {
             return None;
         }
-        if self.is_spoken_for(entry.shard(), backlog, counted) {
+        let rounds = if late { Rounds::ALL } else { self.rounds.get() };
+        if self.is_spoken_for(entry.shard(), backlog, counted, rounds) {
             return None;
         }
         let near = &self.shared.layout.shards[self.me().shard].near;
@@ -194,7 +195,7 @@ impl Context {
     pub(super) fn steal(&self) -> Option<*mut Header> {
         for (position, &index) in self.victims.within(self.rounds.get()).iter().enumerate() {
             let victim = &self.shared.workers[index as usize];
-            if !self.has_public(position, victim) {
+            if !self.has_public(position, victim, self.rounds.get()) {
                 continue;
             }
             if let Some(fork) = victim.forks.steal() {
@@ -277,7 +278,7 @@ impl Context {
     fn waiting_lane(&self, served: impl Fn(&Entry) -> bool) -> bool {
         let waits = |entry: &Entry| {
             let backlog = entry.lane.backlog();
-            let taken = || self.is_far(entry) && self.is_spoken_for(entry.shard(), backlog, false);
+            let taken = || self.is_far(entry) && self.is_spoken_for(entry.shard(), backlog, false, Rounds::ALL);
             (backlog != 0 && !served(entry) && !taken()).then_some(())
         };
         self.shared.lanes.scan(&self.scanner.pin(), 0, waits).is_some()
@@ -322,15 +323,16 @@ impl Context {
 
     /// The victim has tasks for this worker to steal.
     #[inline]
-    fn has_public(&self, position: usize, victim: &Remote) -> bool {
+    fn has_public(&self, position: usize, victim: &Remote, rounds: Rounds) -> bool {
         let public = u64::from(victim.public_len());
-        public != 0 && (self.victims.ring(position) != Ring::Remote || !self.is_spoken_for(victim.shard, public, false))
+        public != 0
+            && (self.victims.ring(position) != Ring::Remote || !self.is_spoken_for(victim.shard, public, false, rounds))
     }
 
     /// Another worker within reach has tasks that can be stolen now.
     pub(super) fn others_public(&self, reach: Rounds) -> bool {
         let mut victims = self.victims.within(reach).iter().enumerate();
-        victims.any(|(position, &v)| self.has_public(position, &self.shared.workers[v as usize]))
+        victims.any(|(position, &v)| self.has_public(position, &self.shared.workers[v as usize], reach))
     }
 
     /// Another worker within reach hides something that is worth asking for; with `insist` whatever it is.

@@ -11,7 +11,8 @@ const STATIC: &str = "-C target-feature=+crt-static";
 /// The binaries, as `cargo build` is told.
 const BINARIES: [&str; 6] = ["-p", "guest", "-p", "numa", "--bin=inside", "--bin=numa"];
 /// The test programs, as `cargo test` is told.
-const TESTS: &[&str] = &["-p", "numa", "-p", "stress", "--test=live", "--test=pingpong", "--test=limits"];
+const TESTS: &[&str] =
+    &["-p", "numa", "-p", "stress", "--test=live", "--test=pingpong", "--test=limits", "--test=shutdown"];
 
 pub(crate) struct Program {
     pub(crate) path: PathBuf,

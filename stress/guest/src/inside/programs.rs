@@ -27,6 +27,13 @@ pub(super) const CHECKS: &[Check] = &[
         missed: false,
     },
     Check {
+        name: "tests: stress shutdown",
+        boots: &["threads"],
+        holds: |_| tests("shutdown", &[]),
+        control: |_| tests("shutdown", &["no_such_test"]),
+        missed: false,
+    },
+    Check {
         name: "the command numa",
         boots: &["five", "threads", "flat", "wide"],
         holds: |machine| command(machine, &["--json"]),

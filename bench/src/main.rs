@@ -68,6 +68,8 @@ fn main() -> std::process::ExitCode {
     use clap::Parser;
     use std::process::ExitCode;
     let cli = Cli::parse();
+    // Only `ab` has something to put in order first, and sees to that itself.
+    os::leave_when_interrupted();
     let done = match cli.command {
         None => compare::main(&cli.compare),
         Some(Command::Compare(options)) => compare::main(&options),

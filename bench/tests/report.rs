@@ -122,3 +122,24 @@ fn every_report_prints_the_gate() {
     assert!(line(&hash).contains("stress gate: 20/20"));
     assert!(line(&hash.replace(|_| true, "0")).contains("NOT GATED (the stamp is for another source tree)"));
 }
+
+/// Whoever is interrupted says so and leaves no half report.
+#[test]
+fn an_interrupted_run_leaves_nothing() {
+    let folder = Folder::new("interrupt");
+    let out = folder.path("never.json");
+    let args = ["--no-wait", "--force-rates", "--samples", "1000", "--scenarios", "cpu_work_10us", "--arms", "floor"];
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bench"));
+    command.args(args).args(["--out", &out]).stdout(std::process::Stdio::piped());
+    let mut run = command.stderr(std::process::Stdio::piped()).spawn().expect("the program starts");
+    // Its first line comes when everything is prepared; a thousand samples take a minute from there.
+    let mut first = [0];
+    std::io::Read::read_exact(run.stdout.as_mut().expect("piped"), &mut first).expect("a first letter");
+    // SAFETY: the process is ours and has not been waited for, so its number is still its own.
+    assert_eq!(unsafe { libc::kill(run.id() as libc::pid_t, libc::SIGINT) }, 0);
+    let out = run.wait_with_output().expect("it ends");
+    assert_eq!(out.status.code(), Some(2), "{}", said(&out));
+    assert!(said(&out).contains("interrupted; no report was written"), "{}", said(&out));
+    let left = std::fs::read_dir(&folder.0).expect("there").count();
+    assert_eq!(left, 0, "no report, and no half of one");
+}

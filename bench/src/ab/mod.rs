@@ -93,6 +93,8 @@ pub(crate) fn main(options: &Ab) -> Result<ExitCode, String> {
         }
     };
     let folder = std::path::absolute(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
+    // Without links, as git names the repository that it may lie in.
+    let folder = folder.canonicalize().unwrap_or(folder);
     let run = Run { shop, target, folder, bar: compare::bar((2 * ROUNDS) as u64) };
     run.refuse_dirty()?;
     let plan = match fresh {

@@ -44,12 +44,12 @@ fn host(outcome: &Outcome) -> String {
         let before = &session["before"];
         if i == 0 {
             out += &format!(
-                "{}, kernel {}, {}; CPUs usable {}, quota {}, governor {}, {} workers.\n\n",
+                "{}, kernel {}, {};\nCPUs usable {}, quota {}, governor {}, {} workers.\n\n",
                 text(&before["cpu"]),
                 text(&before["kernel"]),
                 text(&before["rustc"]),
                 text(&before["affinity"]),
-                text(&before["quota"]),
+                before["quota"].as_f64().map_or_else(|| "none".into(), |q| q.to_string()),
                 text(&before["governor"]),
                 text(&before["workers"]),
             );

@@ -83,3 +83,25 @@ fn one_node_is_all_at_home() {
         assert!(ours.span() <= 1.05, "{ours:?}");
     }
 }
+
+/// The program: a report, a chart, and a folder that cannot be written to.
+#[test]
+fn the_command() {
+    let folder = std::env::temp_dir().join(format!("bench-numa-{}", std::process::id()));
+    let out = folder.join("numa.json");
+    let bench = || std::process::Command::new(env!("CARGO_BIN_EXE_bench"));
+    let run = bench().args(["numa", "--tiny", "--out"]).arg(&out).output().unwrap();
+    assert!(run.status.success(), "{run:?}");
+    let text = String::from_utf8(run.stdout).unwrap();
+    assert!(text.contains("the control strict node"), "{text}");
+    let report: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(&out).unwrap()).unwrap();
+    assert_eq!(report["homes"], "virtual");
+    assert_eq!(report["runs"].as_array().unwrap().len(), HOSTS.len() * 2 * Rules::ALL.len());
+    assert_eq!(report["verdicts"].as_array().unwrap().len(), 9);
+    let chart = std::fs::read_to_string(folder.join("numa.svg")).unwrap();
+    assert!(chart.starts_with("<svg") && chart.contains("unequal nodes"));
+    std::fs::remove_dir_all(&folder).unwrap();
+    let refused = bench().args(["numa", "--tiny", "--out", "/proc/nowhere/x.json"]).output().unwrap();
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("/proc/nowhere"), "{refused:?}");
+}

@@ -83,7 +83,6 @@ impl Context {
     /// Up to [`STREAK`] tasks, newest first, then the oldest. False: nothing of its own and nothing in the lanes.
     fn run_streak(&self) -> bool {
         self.cells().trim();
-        self.keep_time();
         let began = ticks();
         let before = self.me().counters.0.tasks.get();
         let verb = self.verb();
@@ -103,7 +102,7 @@ impl Context {
             self.learn(self.ns(ticks().wrapping_sub(began)), done);
         }
         // What that wakes is in the own queue, where a search does not look.
-        let woken = self.keep_time_for_others();
+        let woken = self.shared.timed.load(Relaxed) && self.keep_all_time();
         if more && let Some(task) = self.oldest() {
             self.run_guarded(task);
         }

@@ -23,7 +23,7 @@ impl Context {
         &self.me().timers
     }
 
-    /// Between streaks of tasks: fires what is due. Without timers it costs one look at a word of this worker's.
+    /// Between tasks of a worker that waits: fires what is due.
     #[inline(always)]
     pub(super) fn keep_time(&self) {
         if self.me().timers.next() != NEVER {
@@ -38,10 +38,13 @@ impl Context {
         self.me().timers.next() <= now && self.me().timers.turn(now) != 0
     }
 
-    /// After a streak: looks at the others now and then. True: something was fired.
-    #[inline(always)]
-    pub(super) fn keep_time_for_others(&self) -> bool {
-        self.shared.timed.load(Relaxed) && self.turn.get().is_multiple_of(ROUNDS) && self.fire_for_others()
+    /// After a streak, if there are timers: fires what is due, and now and then what others are late with. True:
+    /// something was fired.
+    #[cold]
+    pub(super) fn keep_all_time(&self) -> bool {
+        let own = self.me().timers.next() != NEVER && self.fire_own();
+        let others = self.turn.get().is_multiple_of(ROUNDS) && self.fire_for_others();
+        own || others
     }
 
     /// A searcher's look: its own timers, and those of whoever is late. True: something was fired, so there may be

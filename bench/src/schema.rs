@@ -19,7 +19,7 @@ macro_rules! schemas {
 }
 
 /// All of them by kind.
-static SCHEMAS: [(&str, &str); 12] = schemas![
+static SCHEMAS: [(&str, &str); 13] = schemas![
     "common",
     "compare",
     "counts",

@@ -32,6 +32,7 @@ static SCHEMAS: [(&str, &str); 13] = schemas![
     "realistic",
     "scale",
     "load",
+    "numa",
 ];
 
 /// Says of each file whether it has the form of its kind. Exit code 2 for the first that has not.

@@ -102,6 +102,8 @@ impl Builder {
     /// Bounds the tasks that are queued and not claimed by a worker. Submissions beyond it block, or are refused by
     /// `try_submit`; up to a 64th of the capacity per idle submitter may be refused early. Unbounded by default. A
     /// bounded scheduler counts every submission, also those of its workers, which then run in order of submission.
+    /// A submitter that blocks does nothing else, a worker of another scheduler included: two bounded schedulers whose
+    /// tasks submit to each other can wait for each other for ever. Use `try_submit` there.
     pub fn capacity(mut self, tasks: u64) -> Self {
         self.capacity = Some(tasks);
         self
@@ -132,7 +134,9 @@ impl Builder {
         self
     }
 
-    /// Called on each worker before its first task, with its index and node. A panic there is caught and counted.
+    /// Called on each worker's thread before its first task, perhaps after [`Builder::build`] has returned, with its index
+    /// and node. Tasks may also run on a worker's spare thread, which does not see thread-locals that were set here: see
+    /// [`JoinHandle::join`](crate::JoinHandle::join). A panic there is caught and counted.
     pub fn on_worker_start(mut self, hook: impl Fn(usize, usize) + Send + Sync + 'static) -> Self {
         self.hooks.started = Some(Box::new(hook));
         self

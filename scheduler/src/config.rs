@@ -58,6 +58,8 @@ pub const UNSURE_MS: u64 = 5;
 pub const STACK_RESERVE: usize = 128 * 1024;
 /// Blocks freed (4 MiB of them) after which a parker asks the allocator to give memory back to the system.
 pub const FREED_BLOCKS: u64 = 1_024;
+/// How long a refused spare thread is not asked for again, and how long a worker without stack sleeps in between.
+pub const REFUSED_US: u64 = 10_000;
 /// Default stack of a worker.
 pub const STACK_SIZE: usize = 2 * 1024 * 1024;
 /// Stack of a worker beyond what was asked for: its queues, some 40 KiB, are made there and moved to pages of their own

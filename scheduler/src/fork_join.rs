@@ -6,7 +6,8 @@ use crate::park::{Parker, Waiter};
 use crate::sync::Arc;
 use crate::task::cells::Cells;
 use crate::task::raw::{Header, Verb};
-use crate::worker::{Context, Wait, current, without_unwinding};
+use crate::worker::{Context, Wait, current, drop_quietly, without_unwinding};
+use std::any::Any;
 use std::cell::UnsafeCell;
 use std::marker::PhantomPinned;
 use std::mem::{ManuallyDrop, MaybeUninit};
@@ -54,8 +55,16 @@ fn both<RA, RB>(a: impl FnOnce() -> RA, b: impl FnOnce() -> RB) -> (RA, RB) {
     let second = catch_unwind(AssertUnwindSafe(b));
     match (first, second) {
         (Ok(first), Ok(second)) => (first, second),
-        (Err(payload), _) | (_, Err(payload)) => resume_unwind(payload),
+        (Err(payload), other) => resume_after(other, payload),
+        (other, Err(payload)) => resume_after(other, payload),
     }
+}
+
+/// Goes on unwinding with `payload`. What is left over goes first: a destructor that panics while the thread unwinds
+/// would end the process.
+pub(crate) fn resume_after<T>(left_over: T, payload: Box<dyn Any + Send>) -> ! {
+    drop_quietly(left_over);
+    resume_unwind(payload)
 }
 
 /// The second closure while it is latent.
@@ -96,13 +105,35 @@ where
         // SAFETY: nobody took it: the body is ours, once.
         let b = unsafe { frame.take() };
         let _settled = ManuallyDrop::new(frame);
-        return (first, b());
+        let first = LeftOver(ManuallyDrop::new(first));
+        let second = b();
+        return (first.take(), second);
     }
     let second = frame.stolen(context);
     let _settled = ManuallyDrop::new(frame);
     match second {
         Ok(second) => (first, second),
-        Err(payload) => resume_unwind(payload),
+        Err(payload) => resume_after(first, payload),
+    }
+}
+
+/// The value of `a` while `b` runs here: should `b` unwind, it goes quietly.
+struct LeftOver<T>(ManuallyDrop<T>);
+
+impl<T> LeftOver<T> {
+    #[inline(always)]
+    fn take(self) -> T {
+        let mut this = ManuallyDrop::new(self);
+        // SAFETY: taken once: the destructor does not run any more.
+        unsafe { ManuallyDrop::take(&mut this.0) }
+    }
+}
+
+impl<T> Drop for LeftOver<T> {
+    #[cold]
+    fn drop(&mut self) {
+        // SAFETY: dropped once, and not taken.
+        drop_quietly(unsafe { ManuallyDrop::take(&mut self.0) });
     }
 }
 
@@ -137,9 +168,9 @@ impl<B: FnOnce() -> RB, RB> Drop for Frame<B, RB> {
         if context.pop_fork() {
             // SAFETY: nobody took it: the body is ours, once.
             let b = unsafe { self.take() };
-            drop(catch_unwind(AssertUnwindSafe(b)));
+            drop_quietly(catch_unwind(AssertUnwindSafe(b)));
         } else {
-            drop(self.stolen(context));
+            drop_quietly(self.stolen(context));
         }
     }
 }

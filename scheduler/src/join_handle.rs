@@ -23,7 +23,8 @@ pub enum Help {
     Any,
     /// Only the awaited task itself, if nobody has begun it; else the worker sleeps, and whatever it has queued can be
     /// run by the others. For waits inside of a lock that other tasks want, too. On a scheduler with one worker the
-    /// awaited task must not wait for tasks that are queued behind it, unless it waits for them in this way, too.
+    /// awaited task must not wait for tasks that are queued behind it, unless it waits for them in this way, too. A
+    /// future goes on when others do: for the wait for one this is the same as [`Help::Any`].
     Own,
 }
 
@@ -108,6 +109,9 @@ impl<T> JoinHandle<T> {
     /// # Errors
     /// [`JoinError::Panicked`] with the task's panic; [`JoinError::Cancelled`] if it was aborted or dropped unrun, or
     /// in the child of a fork.
+    ///
+    /// # Panics
+    /// When the handle was awaited to the end before.
     pub fn join(self) -> Result<T, JoinError> {
         self.join_with(Help::Any)
     }
@@ -116,23 +120,27 @@ impl<T> JoinHandle<T> {
     ///
     /// # Errors
     /// As for [`JoinHandle::join`].
+    ///
+    /// # Panics
+    /// As [`JoinHandle::join`].
     pub fn join_with(self, help: Help) -> Result<T, JoinError> {
         if self.orphaned() {
             return Err(JoinError::Cancelled);
         }
-        let mut what = self.into_what();
-        match (help, current()) {
-            (Help::Own, Some(context)) => {
-                if let What::Task(output) = what {
-                    match context.with_stack(|| output.run_here()) {
-                        Ok(value) => return value,
-                        Err(output) => what = What::Task(output),
-                    }
+        let what = match (help, current(), self.into_what()) {
+            (Help::Own, Some(context), What::Task(output)) => match context.with_stack(|| output.run_here()) {
+                Ok(value) => return value,
+                Err(output) => {
+                    let what = What::Task(output);
+                    context.stand_still(&Finished(&what));
+                    what
                 }
-                context.stand_still(&Finished(&what));
+            },
+            (_, _, what) => {
+                block(&Finished(&what), None);
+                what
             }
-            _ => _ = block(&Finished(&what), None),
-        }
+        };
         what.take()
     }
 
@@ -140,6 +148,9 @@ impl<T> JoinHandle<T> {
     ///
     /// # Errors
     /// The handle itself when the time is over.
+    ///
+    /// # Panics
+    /// As [`JoinHandle::join`].
     pub fn join_timeout(self, limit: Duration) -> Result<Result<T, JoinError>, JoinHandle<T>> {
         if self.orphaned() {
             return Ok(Err(JoinError::Cancelled));
@@ -151,9 +162,9 @@ impl<T> JoinHandle<T> {
         Err(self)
     }
 
-    /// A join would not wait.
+    /// A join would not wait. True also after the handle was awaited to the end.
     pub fn is_finished(&self) -> bool {
-        self.what().is_finished()
+        self.what.as_ref().is_none_or(What::is_finished)
     }
 
     /// Cancels the task. Never blocks.
@@ -162,9 +173,10 @@ impl<T> JoinHandle<T> {
     /// future is dropped as soon as it is not being polled. True: it was not finished; it may still become ready in a
     /// poll that goes on just now. A join returns after the future has been dropped.
     pub fn abort(&self) -> bool {
-        match self.what() {
-            What::Task(output) => output.state().abort(),
-            What::Future(joiner) => joiner.abort(),
+        match &self.what {
+            Some(What::Task(output)) => output.state().abort(),
+            Some(What::Future(joiner)) => joiner.abort(),
+            None => false,
         }
     }
 

@@ -48,7 +48,8 @@ pub struct Metrics {
     pub workers: Vec<WorkerMetrics>,
     /// Tasks in lanes and worker queues now.
     pub queued: u64,
-    /// Tasks run (forks that were stolen included, forks that were not excluded).
+    /// Tasks taken out of a queue and run, or dropped there because they were aborted (forks that were stolen included,
+    /// forks that were not excluded).
     pub tasks: u64,
     /// Detached tasks that panicked.
     pub panics: u64,

@@ -103,8 +103,9 @@ impl Scheduler {
         self.handle.shared.workers.iter().for_each(|worker| worker.record.clear());
     }
 
-    /// Blocks until every worker is idle and no task is queued, at most for `limit`; true if that moment was seen. On a
-    /// worker of this scheduler it can never come, and the answer is false at once.
+    /// Blocks until every worker is idle and no task is queued, at most for `limit`; true if that moment was seen. A
+    /// worker that still spins for work ([`Builder::spin`](crate::Builder::spin)) is not idle yet. On a worker of this
+    /// scheduler it can never come, and the answer is false at once.
     pub fn wait_idle(&self, limit: Duration) -> bool {
         let shared = &self.handle.shared;
         if current().is_some_and(|context| context.shared.id == shared.id) || shared.phase.get() == Phase::Forked {

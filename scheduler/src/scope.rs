@@ -1,6 +1,7 @@
 //! Scopes: tasks that borrow from the stack of whoever waits for them.
 #![expect(unsafe_code, reason = "tasks with borrowed captures, awaited before the borrow ends")]
 
+use crate::fork_join::resume_after;
 use crate::latch::{Register, ScopeLatch};
 use crate::park::{Parker, Waiter};
 use crate::submit::{OnFull, submit};
@@ -123,7 +124,8 @@ pub(crate) fn scope<'scope, R: Send>(shared: &Arc<Shared>, body: impl FnOnce(&Sc
         without_unwinding(|| block(&Counted(&scope.latch), None));
         match (result, scope.take_panic()) {
             (Ok(value), None) => value,
-            (Err(payload), _) | (_, Some(payload)) => resume_unwind(payload),
+            (Ok(value), Some(payload)) => resume_after(value, payload),
+            (Err(payload), other) => resume_after(other, payload),
         }
     })
 }

@@ -50,6 +50,10 @@ impl State {
     pub fn merely_fenced(self) -> bool {
         self.0 & (FENCED | LOOK | CLOSED) == FENCED
     }
+    /// Submitters and owners must look at the phase.
+    pub fn closed(self) -> bool {
+        self.0 & CLOSED != 0
+    }
     /// The light side of an owner against a rescue must be a full fence, too: the scheduler has no membarrier.
     pub fn bare(self) -> bool {
         self.0 & BARE != 0

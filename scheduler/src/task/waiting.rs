@@ -64,9 +64,10 @@ impl Waiting {
     }
 }
 
-/// Drops a panic payload; should its destructor panic, the second payload is leaked rather than dropped.
-pub fn drop_quietly(payload: Box<dyn std::any::Any + Send>) {
-    if let Err(second) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
+/// Drops a panic payload, or a value that nobody gets; should its destructor panic, the payload of that is leaked
+/// rather than dropped.
+pub fn drop_quietly<T>(value: T) {
+    if let Err(second) = catch_unwind(AssertUnwindSafe(|| drop(value))) {
         let _leaked = std::mem::ManuallyDrop::new(second);
     }
 }

@@ -4,7 +4,7 @@
 use super::remote::Remote;
 use super::run::without_unwinding;
 use super::shared::Shared;
-use crate::config::{BATCH, MASK_CHECKS, STACK_RESERVE, STACK_SIZE};
+use crate::config::{BATCH, MASK_CHECKS, REFUSED_US, STACK_RESERVE, STACK_SIZE};
 use crate::idle::{IdleWord, State};
 use crate::lanes::{Aim, Entry};
 use crate::latch::ForkLatch;
@@ -12,10 +12,10 @@ use crate::park::Parker;
 use crate::policy::{Rounds, Victims};
 use crate::queue::{forks, local};
 use crate::roll::Roll;
-use crate::sync::{Arc, Registration, Relaxed, full_fence, light, ticks_per_us};
+use crate::sync::{Arc, Registration, Relaxed, full_fence, light, ticks, ticks_per_us};
 use crate::sys::stack_floor;
 use crate::task::cells::{Cells, lend};
-use crate::task::raw::{Header, Job, RawTask};
+use crate::task::raw::{Header, Job, RawTask, Verb};
 use numa::PinCheck;
 use std::cell::{Cell, RefCell};
 use std::mem::MaybeUninit;
@@ -77,6 +77,11 @@ pub struct Context {
     pub(super) stolen_fork: Cell<Option<(u32, u64)>>,
     /// As the standby it has seen nobody get on: its next search asks for fine forks, too.
     pub(super) insist: Cell<bool>,
+    /// What is done to tasks, and how many had run when that became to drop them.
+    pub(super) verb: Cell<Verb>,
+    pub(super) dropped_from: Cell<u64>,
+    /// When the system last refused a spare thread, in ticks; 0: never.
+    refused: Cell<u64>,
     stack_floor: Cell<usize>,
     stack_reserve: usize,
     /// Where this thread is held; `None` in models.
@@ -111,6 +116,9 @@ impl Context {
             seen: shared.workers.iter().map(|_| Cell::new(0)).collect(),
             stolen_fork: Cell::new(None),
             insist: Cell::new(false),
+            verb: Cell::new(Verb::RUN),
+            dropped_from: Cell::new(0),
+            refused: Cell::new(0),
             stack_floor: Cell::new(stack_floor),
             stack_reserve: STACK_RESERVE.min(shared.stack_size / 4),
             binding: RefCell::new(None),
@@ -146,6 +154,11 @@ impl Context {
     /// the thread, and `f` did not run.
     #[cold]
     pub(super) fn on_fresh_stack(&self, f: &dyn Fn()) -> bool {
+        let last = self.refused.get();
+        if last != 0 && ticks().wrapping_sub(last) < REFUSED_US * self.ticks_per_us {
+            // A refusal is not asked for again at every level of a nest.
+            return false;
+        }
         let (context, work) = (Lent(std::ptr::from_ref(self)), Lent(std::ptr::from_ref(f)));
         let floor = self.stack_floor.get();
         let run = move || {
@@ -175,6 +188,7 @@ impl Context {
         // SAFETY: waited for right below, so what is lent outlives its use.
         if unsafe { thread.spawn_unchecked(run) }.is_err() {
             self.shared.spares.fetch_sub(1, Relaxed);
+            self.refused.set(ticks().max(1));
             return false;
         }
         // The worker's own parker is in use by the spare.
@@ -254,9 +268,18 @@ impl Context {
 
     /// Bytes of stack left to the caller are enough to run other tasks on top.
     pub(super) fn stack_left(&self) -> bool {
+        self.stack_above(self.stack_reserve)
+    }
+
+    /// The system refuses a spare thread: what there is may still be enough for a small one.
+    pub(super) fn stack_left_at_all(&self) -> bool {
+        self.stack_above(self.stack_reserve / 2)
+    }
+
+    fn stack_above(&self, reserve: usize) -> bool {
         let here = 0u8;
         let floor = self.stack_floor.get();
-        floor == 0 || (&raw const here).addr().saturating_sub(floor) > self.stack_reserve
+        floor == 0 || (&raw const here).addr().saturating_sub(floor) > reserve
     }
 
     // ---- submit ----------------------------------------------------------------------------------------------
@@ -433,6 +456,9 @@ impl Context {
         if state.bare() {
             // The light side of a pop against a rescue where there is no membarrier.
             full_fence("B6");
+        }
+        if state.closed() {
+            self.look_for_abort();
         }
         if self.shall_give(state) {
             self.give(state);

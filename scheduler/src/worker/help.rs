@@ -2,8 +2,11 @@
 
 use super::context::{Context, current};
 use super::search::Outcome;
+use crate::config::REFUSED_US;
 use crate::park::{Parked, Parker};
 use crate::sync::{Arc, light};
+use crate::task::raw::Verb;
+use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 /// Something that will be over.
@@ -19,12 +22,13 @@ impl Context {
     pub fn help(&self, wait: &dyn Wait) {
         while !wait.is_over() {
             if !self.stack_left() {
-                // A spare thread is this worker meanwhile. Without one the others must do the work, if there are any.
+                // A spare thread is this worker meanwhile.
                 if self.on_fresh_stack(&|| self.help(wait)) {
                     return;
                 }
-                if self.shared.workers.len() > 1 {
-                    return self.stand_still(wait);
+                if !self.stack_left_at_all() {
+                    self.starve(wait);
+                    continue;
                 }
             }
             self.keep_time();
@@ -45,8 +49,28 @@ impl Context {
         task.map(|task| self.run_guarded(task)).is_some()
     }
 
+    /// Neither stack nor a thread that has some: the others do the work, if there are any, and the system is asked again
+    /// after a while. What a scheduler that aborts drops needs little stack.
+    #[cold]
+    fn starve(&self, wait: &dyn Wait) {
+        self.look_for_abort();
+        if self.verb.get() == Verb::DROP
+            && let Some(task) = self.next()
+        {
+            return self.run_guarded(task);
+        }
+        self.hand_over();
+        sleep(&self.me().parker, wait, Some(Duration::from_micros(REFUSED_US)));
+    }
+
     /// Waits without running anything. What this worker hides is published first, so that others can run it.
     pub fn stand_still(&self, wait: &dyn Wait) {
+        self.hand_over();
+        sleep(&self.me().parker, wait, None);
+    }
+
+    /// What this worker hides is published, for the others.
+    fn hand_over(&self) {
         self.slow_down();
         while self.forks().publish() {}
         self.ring().publish(u32::MAX);
@@ -54,7 +78,6 @@ impl Context {
         light();
         let _ = self.word().settle();
         self.shared.notify(self.me().shard, u64::MAX);
-        sleep(&self.me().parker, wait, None);
     }
 }
 
@@ -113,11 +136,21 @@ impl Context {
             if left.is_zero() {
                 return false;
             }
+            if !self.stack_left() {
+                let over = Cell::new(false);
+                if self.on_fresh_stack(&|| over.set(self.help_for(wait, Some(left)))) {
+                    return over.get();
+                }
+            }
             self.keep_time();
-            if !self.help_once() {
-                self.slow_down();
-                // Short sleeps with a look around in between: a sleep of the idle protocol has no deadline.
-                sleep(&self.me().parker, wait, Some(left.min(Duration::from_millis(1))));
+            // Asked here and not in a frame further down, which might see the end that this one does not.
+            match self.stack_left_at_all().then(|| self.next()).flatten() {
+                Some(task) => self.run_guarded(task),
+                None => {
+                    self.slow_down();
+                    // Short sleeps with a look around in between: a sleep of the idle protocol has no deadline.
+                    sleep(&self.me().parker, wait, Some(left.min(Duration::from_millis(1))));
+                }
             }
         }
     }

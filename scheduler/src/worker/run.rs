@@ -41,25 +41,30 @@ impl Context {
     pub(super) fn run_guarded(&self, task: *mut Header) {
         // Whatever ran before has given back as many cells as there is room for.
         self.cells().trim();
-        let verb = self.verb();
-        self.count_dropped(verb, 1);
+        self.look_for_abort();
+        let verb = self.verb.get();
         if let Err(payload) = catch_unwind(AssertUnwindSafe(|| Self::run(self.me(), self.cells(), task, verb))) {
             self.panicked(payload);
         }
+        self.count_dropped();
         self.cells().trim();
     }
 
-    /// Run or drop.
-    #[inline(always)]
-    pub(super) fn verb(&self) -> Verb {
-        if self.shared.phase.aborting() { Verb::DROP } else { Verb::RUN }
+    /// From now on tasks are dropped, if the scheduler aborts. Called when the idle word says that it is closed, so
+    /// that the innermost loop need not ask.
+    pub(super) fn look_for_abort(&self) {
+        if self.verb.get() == Verb::RUN && self.shared.phase.aborting() {
+            self.verb.set(Verb::DROP);
+            self.dropped_from.set(self.me().counters.0.tasks.get());
+        }
     }
 
     #[inline]
-    fn count_dropped(&self, verb: Verb, tasks: u32) {
-        if verb == Verb::DROP {
+    fn count_dropped(&self) {
+        if self.verb.get() == Verb::DROP {
+            let tasks = self.me().counters.0.tasks.get();
             // Relaxed: a statistic.
-            self.shared.dropped.fetch_add(u64::from(tasks), Relaxed);
+            self.shared.dropped.fetch_add(tasks - self.dropped_from.replace(tasks), Relaxed);
         }
     }
 
@@ -85,11 +90,11 @@ impl Context {
         self.cells().trim();
         let began = ticks();
         let before = self.me().counters.0.tasks.get();
-        let verb = self.verb();
+        self.look_for_abort();
         let mut left = STREAK;
         let more = loop {
             // One landing pad for the whole streak: isolation costs nothing per task.
-            let ended = catch_unwind(AssertUnwindSafe(|| self.run_some(&mut left, verb)));
+            let ended = catch_unwind(AssertUnwindSafe(|| self.run_some(&mut left)));
             match ended {
                 Ok(more) => break more,
                 Err(payload) => self.panicked(payload),
@@ -97,7 +102,7 @@ impl Context {
         };
         // Nested waits have run tasks of their own, and learnt nothing from them: the mean covers them, too.
         let done = self.me().counters.0.tasks.get() - before;
-        self.count_dropped(verb, STREAK - left);
+        self.count_dropped();
         if done != 0 {
             self.learn(self.ns(ticks().wrapping_sub(began)), done);
         }
@@ -112,7 +117,7 @@ impl Context {
     /// The innermost loop. What it uses of the context is loaded once: the tasks in between could have changed
     /// anything.
     #[inline(always)]
-    fn run_some(&self, left: &mut u32, verb: Verb) -> bool {
+    fn run_some(&self, left: &mut u32) -> bool {
         let (me, word, cells, ring) = (self.me(), self.word(), self.cells(), self.ring());
         while *left != 0 {
             let mut task = ring.pop_or_null(|| self.between(word));
@@ -121,7 +126,7 @@ impl Context {
                 task = found;
             }
             *left -= 1;
-            Self::run(me, cells, task, verb);
+            Self::run(me, cells, task, self.verb.get());
         }
         true
     }

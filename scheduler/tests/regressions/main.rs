@@ -6,6 +6,7 @@
 
 mod batch;
 mod drops;
+mod ends;
 mod hooks;
 mod memory;
 mod panics;

@@ -134,9 +134,9 @@ impl Builder {
         self
     }
 
-    /// Called on each worker's thread before its first task, perhaps after [`Builder::build`] has returned, with its index
-    /// and node. Tasks may also run on a worker's spare thread, which does not see thread-locals that were set here: see
-    /// [`JoinHandle::join`](crate::JoinHandle::join). A panic there is caught and counted.
+    /// Called on each worker's thread before its first task, perhaps after [`Builder::build`] has returned, with its
+    /// index and node. A task may also run on a worker's spare thread (when nested waits have used up the stack), which
+    /// does not see thread-locals that were set here. A panic there is caught and counted.
     pub fn on_worker_start(mut self, hook: impl Fn(usize, usize) + Send + Sync + 'static) -> Self {
         self.hooks.started = Some(Box::new(hook));
         self

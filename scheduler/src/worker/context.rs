@@ -2,28 +2,25 @@
 #![expect(unsafe_code, reason = "the owner's handles of its queues, and the thread's current context")]
 
 use super::remote::Remote;
-use super::run::without_unwinding;
 use super::shared::Shared;
-use crate::config::{BATCH, MASK_CHECKS, REFUSED_US, STACK_RESERVE, STACK_SIZE};
+use crate::config::{BATCH, MASK_CHECKS, STACK_RESERVE};
 use crate::idle::{IdleWord, State};
 use crate::lanes::{Aim, Entry};
-use crate::latch::ForkLatch;
 use crate::park::Parker;
 use crate::policy::{Rounds, Victims};
 use crate::queue::{forks, local};
 use crate::roll::Roll;
-use crate::sync::{Arc, Registration, Relaxed, full_fence, light, ticks, ticks_per_us};
-use crate::sys::stack_floor;
-use crate::task::cells::{Cells, lend};
+use crate::sync::{Arc, Registration, Relaxed, full_fence, light, ticks_per_us};
+use crate::task::cells::Cells;
 use crate::task::raw::{Header, Job, RawTask, Verb};
 use numa::PinCheck;
 use std::cell::{Cell, RefCell};
 use std::mem::MaybeUninit;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::null;
 
 thread_local! {
-    static CURRENT: Cell<*const Context> = const { Cell::new(null()) };
+    pub(super) static CURRENT: Cell<*const Context> = const { Cell::new(null()) };
 }
 
 /// The context of the calling thread, if it is a worker.
@@ -34,12 +31,6 @@ pub fn current<'a>() -> Option<&'a Context> {
     // SAFETY: set by `Context::enter` for as long as the context lives on this thread's stack.
     unsafe { CURRENT.get().as_ref() }
 }
-
-/// Something of a waiting thread, in use by another.
-struct Lent<T: ?Sized>(*const T);
-
-// SAFETY: the lender waits, so there is one user at a time.
-unsafe impl<T: ?Sized> Send for Lent<T> {}
 
 /// The owner's half of a worker.
 pub struct Context {
@@ -81,9 +72,9 @@ pub struct Context {
     pub(super) verb: Cell<Verb>,
     pub(super) dropped_from: Cell<u64>,
     /// When the system last refused a spare thread, in ticks; 0: never.
-    refused: Cell<u64>,
-    stack_floor: Cell<usize>,
-    stack_reserve: usize,
+    pub(super) refused: Cell<u64>,
+    pub(super) stack_floor: Cell<usize>,
+    pub(super) stack_reserve: usize,
     /// Where this thread is held; `None` in models.
     binding: RefCell<Option<numa::Binding>>,
     /// Looks at it.
@@ -150,75 +141,6 @@ impl Context {
         }
     }
 
-    /// Runs `f` on a fresh thread that is this worker meanwhile; the calling thread waits. False: the system refused
-    /// the thread, and `f` did not run.
-    #[cold]
-    pub(super) fn on_fresh_stack(&self, f: &dyn Fn()) -> bool {
-        let last = self.refused.get();
-        if last != 0 && ticks().wrapping_sub(last) < REFUSED_US * self.ticks_per_us {
-            // A refusal is not asked for again at every level of a nest.
-            return false;
-        }
-        let (context, work) = (Lent(std::ptr::from_ref(self)), Lent(std::ptr::from_ref(f)));
-        let floor = self.stack_floor.get();
-        let run = move || {
-            let (context, work) = (context, work);
-            // SAFETY: the lender waits.
-            let context = unsafe { &*context.0 };
-            // SAFETY: as above.
-            let work = unsafe { &*work.0 };
-            context.stack_floor.set(stack_floor());
-            CURRENT.set(context);
-            lend(context.cells, || (context.shared.stand_in)(context, work));
-            CURRENT.set(null());
-        };
-        let over = ForkLatch::new();
-        let latch = Lent(&raw const over);
-        let run = move || {
-            without_unwinding(run);
-            let latch = latch;
-            // SAFETY: the lender waits for it; the last access to what is lent. The thread's own destructors come
-            // later.
-            unsafe { ForkLatch::set(latch.0) };
-        };
-        let name = format!("spare-{}", self.index);
-        let thread = std::thread::Builder::new().name(name).stack_size(self.shared.stack_size.max(STACK_SIZE));
-        // Relaxed, all: statistics.
-        self.shared.spares.fetch_add(1, Relaxed);
-        // SAFETY: waited for right below, so what is lent outlives its use.
-        if unsafe { thread.spawn_unchecked(run) }.is_err() {
-            self.shared.spares.fetch_sub(1, Relaxed);
-            self.refused.set(ticks().max(1));
-            return false;
-        }
-        // The worker's own parker is in use by the spare.
-        over.wait(&Arc::new(Parker::new()));
-        self.shared.spares.fetch_sub(1, Relaxed);
-        self.stack_floor.set(floor);
-        true
-    }
-
-    /// Runs `f` where there is stack for it.
-    pub fn with_stack<R>(&self, f: impl FnOnce() -> R) -> R {
-        if self.stack_left() {
-            return f();
-        }
-        let (f, result) = (Cell::new(Some(f)), Cell::new(None));
-        let run = || {
-            if let Some(f) = f.take() {
-                result.set(Some(catch_unwind(AssertUnwindSafe(f))));
-            }
-        };
-        if !self.on_fresh_stack(&run) {
-            // The system refuses the thread: what stack there is must do.
-            run();
-        }
-        match result.take().expect("it has run") {
-            Ok(value) => value,
-            Err(payload) => resume_unwind(payload),
-        }
-    }
-
     /// Runs `f` with this context as the thread's current one.
     pub fn enter(&self, f: impl FnOnce()) {
         CURRENT.set(self);
@@ -264,22 +186,6 @@ impl Context {
     pub(super) fn forks(&self) -> forks::Owner<'_, Header, { crate::config::FORKS }> {
         // SAFETY: as for the ring; `join` pairs every push with one pop, newest first.
         unsafe { self.me().forks.owner() }
-    }
-
-    /// Bytes of stack left to the caller are enough to run other tasks on top.
-    pub(super) fn stack_left(&self) -> bool {
-        self.stack_above(self.stack_reserve)
-    }
-
-    /// The system refuses a spare thread: what there is may still be enough for a small one.
-    pub(super) fn stack_left_at_all(&self) -> bool {
-        self.stack_above(self.stack_reserve / 2)
-    }
-
-    fn stack_above(&self, reserve: usize) -> bool {
-        let here = 0u8;
-        let floor = self.stack_floor.get();
-        floor == 0 || (&raw const here).addr().saturating_sub(floor) > reserve
     }
 
     // ---- submit ----------------------------------------------------------------------------------------------

@@ -49,8 +49,8 @@ impl Context {
         task.map(|task| self.run_guarded(task)).is_some()
     }
 
-    /// Neither stack nor a thread that has some: the others do the work, if there are any, and the system is asked again
-    /// after a while. What a scheduler that aborts drops needs little stack.
+    /// Neither stack nor a thread that has some: the others do the work, if there are any, and the system is asked
+    /// again after a while. What a scheduler that aborts drops needs little stack.
     #[cold]
     fn starve(&self, wait: &dyn Wait) {
         self.look_for_abort();

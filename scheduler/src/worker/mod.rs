@@ -10,6 +10,7 @@ mod rests;
 mod run;
 mod search;
 mod shared;
+mod stack;
 mod timers;
 
 pub use crate::task::waiting::drop_quietly;

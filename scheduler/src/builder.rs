@@ -5,7 +5,7 @@ use crate::error::BuildError;
 use crate::pool;
 use crate::scheduler::Scheduler;
 use crate::worker::{Hooks, Tuning};
-use numa::{Pin, Placement, Topology};
+use numa::{Pin, Placement, PlacementError, Topology};
 use std::any::Any;
 use std::fmt;
 use std::time::Duration;
@@ -45,6 +45,8 @@ pub(crate) type Name = Box<dyn Fn(usize) -> String>;
 pub struct Builder {
     pub(crate) workers: Option<usize>,
     pub(crate) placement: Option<Placement>,
+    /// The value of the variable that the placement came from.
+    pub(crate) placement_text: Option<String>,
     pub(crate) pin: Pin,
     pub(crate) topology: Option<Topology>,
     pub(crate) capacity: Option<u64>,
@@ -61,6 +63,7 @@ impl Default for Builder {
         Builder {
             workers: None,
             placement: None,
+            placement_text: None,
             pin: Pin::Auto,
             topology: None,
             capacity: None,
@@ -210,9 +213,22 @@ impl Builder {
         }
         if self.placement.is_none() {
             let expected = "spread, pack, unpinned, cpus:LIST or nodes:LIST";
-            self.placement = variable("SCHEDULER_PLACEMENT", expected, |text| text.parse().ok())?;
+            let found = variable(PLACEMENT, expected, |text| Some((text.parse().ok()?, text.to_owned())))?;
+            (self.placement, self.placement_text) = found.unzip();
         }
         Ok(())
+    }
+
+    /// Workers cannot be placed as asked, by the program or by the environment.
+    pub(crate) fn misplaced(&self, error: PlacementError) -> BuildError {
+        match &self.placement_text {
+            Some(value) => BuildError::Environment {
+                name: PLACEMENT,
+                value: value.clone(),
+                expected: format!("a placement on this host: {error}"),
+            },
+            None => BuildError::Placement(error),
+        }
     }
 
     pub(crate) fn spin_for(&self, topology: &Topology, workers: usize) -> Duration {
@@ -221,17 +237,16 @@ impl Builder {
     }
 }
 
+/// Where the workers go.
+const PLACEMENT: &str = "SCHEDULER_PLACEMENT";
+
 /// An environment variable; unset and empty are nothing.
-fn variable<T>(
-    name: &'static str,
-    expected: &'static str,
-    parse: impl Fn(&str) -> Option<T>,
-) -> Result<Option<T>, BuildError> {
+fn variable<T>(name: &'static str, expected: &str, parse: impl Fn(&str) -> Option<T>) -> Result<Option<T>, BuildError> {
     let Some(value) = std::env::var_os(name).filter(|value| !value.is_empty()) else { return Ok(None) };
     let value = value.to_string_lossy().into_owned();
     match parse(value.trim()) {
         Some(parsed) => Ok(Some(parsed)),
-        None => Err(BuildError::Environment { name, value, expected }),
+        None => Err(BuildError::Environment { name, value, expected: expected.to_owned() }),
     }
 }
 

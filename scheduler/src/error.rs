@@ -162,7 +162,7 @@ pub enum BuildError {
         /// Its value.
         value: String,
         /// What it should have been.
-        expected: &'static str,
+        expected: String,
     },
     /// Workers cannot be placed as asked.
     Placement(numa::PlacementError),

@@ -380,3 +380,35 @@ fn the_progress_bar_is_drawn_on_a_terminal_only() {
     assert!(shown.contains("sha256tree: 1 files, "), "{shown:?}");
     assert!(!stderr(&run(&temp.0)).contains("of 1 files"), "a bar without a terminal");
 }
+
+#[test]
+fn json_names_paths_as_they_are_and_says_what_could_not_be_written() {
+    let full = File::options().write(true).open("/dev/full").unwrap();
+    let mut command = Command::new(example());
+    command.args(["--json", "/proc/self/mem"]).stdout(full).stderr(Stdio::piped());
+    let output = finish(&mut command);
+    let text = stderr(&output);
+    let summary: serde_json::Value = serde_json::from_str(text.lines().last().unwrap()).unwrap();
+    assert_eq!(summary["errors"][0]["path"], "/proc/self/mem");
+    // Nothing was written: there was no sum. With one there is.
+    assert_eq!(summary["write_error"], serde_json::Value::Null);
+    let temp = Temp::new();
+    temp.file(b"file", b"content");
+    let mut command = Command::new(example());
+    let full = File::options().write(true).open("/dev/full").unwrap();
+    command.arg("--json").arg(&temp.0).stdout(full).stderr(Stdio::piped());
+    let output = finish(&mut command);
+    assert_code(&output, 1);
+    let text = stderr(&output);
+    let summary: serde_json::Value = serde_json::from_str(text.lines().last().unwrap()).unwrap();
+    assert!(summary["write_error"].as_str().unwrap().contains("No space left"), "{summary}");
+}
+
+#[test]
+fn a_placement_that_this_host_has_not_is_blamed_on_its_variable() {
+    let (temp, mut command) = (Temp::new(), Command::new(example()));
+    command.arg(&temp.0).env("SCHEDULER_PLACEMENT", "cpus:99999").stdout(Stdio::piped()).stderr(Stdio::piped());
+    let output = finish(&mut command);
+    assert_code(&output, 2);
+    assert!(stderr(&output).contains("SCHEDULER_PLACEMENT"), "{}", stderr(&output));
+}

@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
-use std::path::Path;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
@@ -60,7 +61,9 @@ pub(crate) fn shown(path: &Path) -> String {
 pub(crate) struct Summary {
     pub(crate) files: u64,
     pub(crate) bytes: u64,
-    pub(crate) errors: Vec<(String, String)>,
+    pub(crate) errors: Vec<(PathBuf, String)>,
+    /// Why the manifest could not be written.
+    pub(crate) write_error: Option<String>,
     pub(crate) time: Duration,
     pub(crate) metrics: Metrics,
 }
@@ -100,7 +103,7 @@ impl Summary {
             json!({ "index": w.index, "node": w.node, "cpu": w.cpu, "bound": w.bound, "tasks": w.tasks,
                     "steals": w.steals, "parks": w.parks })
         };
-        let errors = self.errors.iter().map(|(path, error)| json!({ "path": path, "error": error }));
+        let errors = self.errors.iter().map(|(path, error)| as_json(path, error));
         json!({
             "files": self.files,
             "bytes": self.bytes,
@@ -113,7 +116,16 @@ impl Summary {
             "panics": m.panics,
             "workers": m.workers.iter().map(worker).collect::<Vec<_>>(),
             "errors": errors.collect::<Vec<_>>(),
+            "write_error": self.write_error,
         })
+    }
+}
+
+/// One error. A path that is no text has its bytes beside it.
+fn as_json(path: &Path, error: &str) -> serde_json::Value {
+    match path.to_str() {
+        Some(text) => json!({ "path": text, "error": error }),
+        None => json!({ "path": path.to_string_lossy(), "path_bytes": path.as_os_str().as_bytes(), "error": error }),
     }
 }
 

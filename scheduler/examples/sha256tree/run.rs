@@ -2,7 +2,7 @@
 
 use std::fs::{self, Metadata};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -40,7 +40,7 @@ pub(crate) fn main(options: &Options) -> ExitCode {
         Ok(scheduler) => scheduler,
         Err(error) => return unusable(&error.to_string()),
     };
-    let (mut files, summary, lost) = hash_all(&scheduler, options, &metadata);
+    let (mut files, mut summary, lost) = hash_all(&scheduler, options, &metadata);
     let written = manifest::write(&mut files, io::stdout().lock());
     let mut code = if summary.errors.is_empty() { 0 } else { UNHASHED };
     if lost > 0 {
@@ -52,6 +52,7 @@ pub(crate) fn main(options: &Options) -> ExitCode {
             code = READER_GONE;
         } else {
             complain(&format!("write error: {error}"));
+            summary.write_error = Some(error.to_string());
             code = UNHASHED;
         }
     }
@@ -95,14 +96,14 @@ fn hash_all(scheduler: &Scheduler, options: &Options, metadata: &Metadata) -> (V
     let lost = seen.files_found.load(Relaxed) - collected.reported;
     let bytes = collected.files.iter().map(|file| file.bytes).sum();
     let files = collected.files.len() as u64;
-    let summary = Summary { files, bytes, errors: collected.errors, time, metrics };
+    let summary = Summary { files, bytes, errors: collected.errors, write_error: None, time, metrics };
     (collected.files, summary, lost)
 }
 
 #[derive(Default)]
 struct Collected {
     files: Vec<Hashed>,
-    errors: Vec<(String, String)>,
+    errors: Vec<(PathBuf, String)>,
     reported: u64,
 }
 
@@ -132,8 +133,8 @@ impl Collected {
         match outcome {
             Outcome::Hashed(file) => self.files.push(file),
             Outcome::Failed(path, problem) | Outcome::Unlisted(path, problem) => {
-                let (path, problem) = (shown(&path), problem.to_string());
-                progress.complain(&format!("{path}: {problem}"));
+                let problem = problem.to_string();
+                progress.complain(&format!("{}: {problem}", shown(&path)));
                 self.errors.push((path, problem));
             }
         }

@@ -34,7 +34,7 @@ pub(crate) fn start(mut builder: Builder) -> Result<Pool, BuildError> {
     let topology = Host::new(builder.topology.take().unwrap_or_else(Topology::discover));
     let workers = builder.workers.unwrap_or_else(|| topology.default_workers());
     let placement = builder.placement.take().unwrap_or_default();
-    let seats = numa::plan(&topology, &placement, builder.pin, workers).map_err(BuildError::Placement)?;
+    let seats = numa::plan(&topology, &placement, builder.pin, workers).map_err(|error| builder.misplaced(error))?;
     let barrier = builder.barrier.unwrap_or_default();
     let fences = choose_fences(barrier, builder.tuning.no_membarrier)?;
     let mut mode = Mode::new(fences);

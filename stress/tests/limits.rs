@@ -1,7 +1,7 @@
 //! What the system refuses or withholds: threads, CPUs.
 #![cfg(not(loom))]
 
-use scheduler::{BuildError, Scheduler};
+use scheduler::{BuildError, Handle, Scheduler};
 use std::time::Duration;
 use stress::os::{self, Ended};
 use stress::report::say;
@@ -78,6 +78,51 @@ fn threads_are_refused() {
         Ended::Exit(0) => {}
         Ended::Exit(SKIPPED) => say("limits::threads_are_refused: SKIPPED, this process cannot be limited"),
         other => panic!("the child ended with {other:?}"),
+    });
+}
+
+fn nest(handle: &Handle, depth: u32) -> u32 {
+    if depth == 0 {
+        return 0;
+    }
+    let below = handle.clone();
+    handle.spawn(move || nest(&below, depth - 1)).unwrap().join().unwrap() + 1
+}
+
+/// In a child of its own: waits nest deeper than the stack, no spare thread is granted, and later one is.
+fn spares_are_refused_for_a_while(workers: usize) -> i32 {
+    const DEPTH: u32 = 30_000;
+    if !become_nobody() {
+        return SKIPPED;
+    }
+    let Ok(scheduler) = Scheduler::builder().workers(workers).stack_size(256 << 10).build() else { return SKIPPED };
+    // Fewer than there are: no thread more.
+    if !limit_processes(1) {
+        return SKIPPED;
+    }
+    if std::thread::Builder::new().spawn(|| ()).is_ok() {
+        return SKIPPED;
+    }
+    let handle = scheduler.handle();
+    let Ok(all) = scheduler.spawn(move || nest(&handle, DEPTH)) else { return 2 };
+    let Err(all) = all.join_timeout(Duration::from_millis(200)) else { return 3 };
+    if !limit_processes(u64::MAX) {
+        return 4;
+    }
+    if all.join().is_ok_and(|depth| depth == DEPTH) { 0 } else { 5 }
+}
+
+/// Workers that got no stack used to sleep for good, and the only worker used to run into the end of its own.
+#[test]
+fn spares_are_refused() {
+    run("limits::spares_are_refused", |_| {
+        for workers in [1, 2] {
+            match os::wait(os::fork(60, || spares_are_refused_for_a_while(workers))) {
+                Ended::Exit(0) => {}
+                Ended::Exit(SKIPPED) => say("limits::spares_are_refused: SKIPPED, this process cannot be limited"),
+                other => panic!("the child with {workers} workers ended with {other:?}"),
+            }
+        }
     });
 }
 

@@ -1,13 +1,15 @@
 // The Go arm: a program that takes samples when told to, so that it can be interleaved with pools of another process.
 // Protocol: see bench/README.md, "Programs in other languages".
+// It is built by whatever Go is there, from 1.19 on: loop variables are copied, as before 1.22 all rounds share one.
 package main
 
 import (
 	"bufio"
 	"fmt"
+	"math"
 	"os"
 	"runtime"
-	"slices"
+	"sort"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -119,8 +121,11 @@ func (r *run) waitOwn(tasks uint64) {
 		if ran >= tasks {
 			return
 		}
-		left := float64(now()-start) * float64(tasks-ran) / float64(max(ran, 1)) / 2
-		time.Sleep(time.Duration(min(max(left, 20e3), 5e6)))
+		if ran == 0 {
+			ran = 1
+		}
+		left := float64(now()-start) * float64(tasks-ran) / float64(ran) / 2
+		time.Sleep(time.Duration(math.Min(math.Max(left, 20e3), 5e6)))
 	}
 }
 
@@ -134,6 +139,7 @@ func (r *run) steps(i uint64) uint64 {
 func (r *run) grow(i, levels uint64, own bool) {
 	if levels > 0 {
 		for child := 4*i + 1; child < 4*i+5; child++ {
+			child := child
 			if own {
 				go func() { r.grow(child, levels-1, true) }()
 			} else {
@@ -160,7 +166,7 @@ func (r *run) submit(q *request, i uint64) {
 		first := q.tasks/5 + 4*i
 		go func() {
 			for child := first; child < first+4; child++ {
-				t := token(child)
+				child, t := child, token(child)
 				go func() {
 					_ = child
 					r.hit(t)
@@ -226,6 +232,7 @@ func take(r *run, q *request) (out sample) {
 		gate := make(chan struct{})
 		each := q.tasks / q.submitters
 		for n := uint64(0); n < q.submitters; n++ {
+			n := n
 			all.Add(1)
 			go func() {
 				defer all.Done()
@@ -248,7 +255,7 @@ func take(r *run, q *request) (out sample) {
 		cpu, system, switches = usage()
 		start := now()
 		for i := uint64(0); i < calls; i++ {
-			t := token(i)
+			i, t := i, token(i)
 			go func() {
 				_ = i
 				r.post(t)
@@ -312,8 +319,8 @@ func main() {
 		runtime.ReadMemStats(&after)
 		latency := "null"
 		if q.timed {
-			slices.Sort(r.slots)
-			at := func(p uint64) uint64 { return r.slots[max((q.tasks*p+99)/100, 1)-1] }
+			sort.Slice(r.slots, func(a, b int) bool { return r.slots[a] < r.slots[b] })
+			at := func(p uint64) uint64 { return r.slots[(q.tasks*p+99)/100-1] }
 			latency = fmt.Sprintf("[%d,%d,%d,%d]", at(50), at(95), at(99), at(100))
 		}
 		fmt.Printf("{\"seq\":%d,\"wall_ns\":%d,\"gap_ns\":%d,\"cpu_ns\":%d,\"system_ns\":%d,\"switches\":%d,\"word\":%d,\"allocations\":%d,\"latency\":%s}\n",

@@ -18,7 +18,7 @@ pub(crate) struct Source {
 /// What is not source: built, measured or none of our business.
 const SKIPPED: [&str; 4] = ["target", "results", ".git", "node_modules"];
 /// What a document may show or point to.
-const LINKED: [&str; 3] = ["svg", "png", "json"];
+const LINKED: [&str; 4] = ["svg", "png", "json", "patch"];
 const TEXT: [&str; 6] = ["rs", "md", "toml", "sh", "go", "cpp"];
 
 impl Tree {

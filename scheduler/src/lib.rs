@@ -12,6 +12,8 @@ mod fork_join;
 #[doc(hidden)]
 pub mod future;
 mod handle;
+#[cfg(all(feature = "hyper", not(loom)))]
+pub mod hyper;
 #[doc(hidden)]
 pub mod idle;
 mod join_handle;

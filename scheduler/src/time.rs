@@ -67,8 +67,13 @@ impl Sleep {
         }
     }
 
-    /// Sets another deadline, also after the first one.
-    fn reset(self: Pin<&mut Self>, deadline: u64) {
+    /// Sets another deadline, also after the first one has passed. Its timer is taken out; the next poll sets the new
+    /// one, so a sleep that somebody waits for is to be polled again.
+    pub fn reset(self: Pin<&mut Self>, deadline: Instant) {
+        self.reset_to(nanos_at(deadline));
+    }
+
+    fn reset_to(self: Pin<&mut Self>, deadline: u64) {
         // SAFETY: nothing is moved.
         let this = unsafe { self.get_unchecked_mut() };
         this.stop();
@@ -210,7 +215,7 @@ impl Interval {
         let due = self.sleep.deadline;
         let missed = nanos().saturating_sub(due) / self.period;
         let next = due.saturating_add(self.period.saturating_mul(missed.saturating_add(1)));
-        self.sleep.as_mut().reset(next);
+        self.sleep.as_mut().reset_to(next);
         Poll::Ready(())
     }
 }

@@ -18,7 +18,7 @@ const RANKS: &[&[&str]] = &[
     &["join_handle", "time"],
     &["scope"],
     &["handle"],
-    &["pool"],
+    &["pool", "hyper"],
     &["scheduler"],
     &["builder"],
 ];

@@ -1,5 +1,5 @@
 //! The command line.
-use crate::{arms, items, load, realistic, scale, scenario, skew, wakeup};
+use crate::{arms, io, items, load, realistic, scale, scenario, skew, wakeup};
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
 
@@ -39,6 +39,14 @@ pub(crate) enum Command {
     Scale(scale::Options),
     /// What the policy does on hosts with several nodes, counted in virtual time, beside policies that must fail
     Numa(crate::numa::Options),
+    /// Futures, timers and I/O, beside the runtimes that people use
+    Io(io::Options),
+    /// One sample of `io`, run under a tracer
+    #[command(hide = true)]
+    IoChild(io::Child),
+    /// The servers of one arm of `io`
+    #[command(hide = true)]
+    IoServe(io::Serve),
     /// Prints the hash of the sources that the stress gate covers
     GateHash,
     /// One measured path, run by `counts` under an instruction counter

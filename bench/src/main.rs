@@ -22,6 +22,8 @@ mod gate;
 #[cfg(not(loom))]
 mod host;
 #[cfg(not(loom))]
+mod io;
+#[cfg(not(loom))]
 mod items;
 #[cfg(not(loom))]
 mod load;
@@ -83,6 +85,9 @@ fn main() -> std::process::ExitCode {
         Some(Command::Realistic(options)) => realistic::main(&options),
         Some(Command::Load(options)) => load::main(&options),
         Some(Command::Numa(options)) => numa::main(&options),
+        Some(Command::Io(options)) => io::main(&options),
+        Some(Command::IoChild(options)) => io::child(&options),
+        Some(Command::IoServe(options)) => io::serve(&options),
         Some(Command::Check(options)) => schema::main(&options),
         Some(Command::Scale(options)) => scale::main(&options),
         Some(Command::GateHash) => match gate::tree_hash(paths::root()) {

@@ -19,7 +19,7 @@ macro_rules! schemas {
 }
 
 /// All of them by kind.
-static SCHEMAS: [(&str, &str); 13] = schemas![
+static SCHEMAS: [(&str, &str); 14] = schemas![
     "common",
     "compare",
     "counts",
@@ -33,6 +33,7 @@ static SCHEMAS: [(&str, &str); 13] = schemas![
     "scale",
     "load",
     "numa",
+    "io",
 ];
 
 /// Says of each file whether it has the form of its kind. Exit code 2 for the first that has not.

@@ -162,6 +162,31 @@ fn scale_without_times_says_so() {
     }
 }
 
+#[test]
+fn io_runs_every_task_and_message_on_every_runtime() {
+    let json = report("io", &["--samples", "2", "--force-rates", "--workers", "2", "--no-trace"]);
+    for row in rows(&json) {
+        let [scenario, arm, status] = ["scenario", "arm", "status"].map(|f| row[f].as_str().unwrap());
+        if status.starts_with("absent: ") {
+            assert!(arm == "scheduler" || scenario == "http_plaintext" && status.contains("wrk"), "{row}");
+            continue;
+        }
+        assert_eq!(status, "ok", "{row}");
+        assert_eq!(row["cpu_ns_per_op"]["samples"].as_array().map(Vec::len), Some(2), "{row}");
+        let remote = scenario.starts_with("echo") || scenario.starts_with("http");
+        assert_eq!(row["allocs_per_op"].is_number(), !remote, "{row}");
+        assert_eq!(row["latency_ns"].is_object(), remote || scenario == "timers_fire", "{row}");
+        assert!(row["why"]["syscalls_per_op"].as_str().unwrap().contains("no-trace"), "{row}");
+        assert!(remote || row["ops"].as_u64().unwrap() >= 2_000, "{row}");
+    }
+    let pending = rows(&json).iter().find(|r| r["scenario"] == "timers_pending").expect("a row");
+    for part in ["set_cpu_ns", "drop_cpu_ns", "rest_cpu_us_per_s"] {
+        assert!(pending["parts"][part]["median"].is_number(), "{pending}");
+    }
+    let checks = json["checks"].as_array().expect("checks");
+    assert!(checks.iter().all(|c| c["met"].is_null() && c["why"] == "TINY sizes"), "{checks:?}");
+}
+
 #[cfg(not(feature = "measure"))]
 #[test]
 fn skew_says_what_it_needs() {
@@ -205,6 +230,9 @@ fn bad_input_is_answered_with_two() {
         (&["scale", "--arms", "rust"], "known: scheduler"),
         (&["scale", "--samples", "0"], "1..=1000"),
         (&["load", "--arms", "rust"], "known: scheduler"),
+        (&["io", "--arms", "rust"], "known: scheduler, tokio"),
+        (&["io", "--scenarios", "spawn"], "known: spawn_flood"),
+        (&["io", "--samples", "0"], "1..=1000"),
         (&["load", "--seconds", "0"], "0.001 to 3600"),
         (&["load", "--submitters", "0"], "1..=512"),
         (&["items", "--tiny", "--no-wait", "--samples", "1", "--out", "/proc/nowhere/x.json"], "/proc/nowhere"),

@@ -21,7 +21,7 @@ pub(crate) struct Report {
 }
 
 /// The order of the parts.
-const ORDER: [&str; 9] = ["ab", "compare", "counts", "scale", "wakeup", "skew", "items", "realistic", "load"];
+const ORDER: [&str; 10] = ["ab", "compare", "counts", "io", "scale", "wakeup", "skew", "items", "realistic", "load"];
 
 /// A report and where it came from.
 struct Source {
@@ -106,6 +106,7 @@ fn part(source: &Source) -> String {
         "items" => parts::workloads::items(report),
         "realistic" => parts::workloads::realistic(report),
         "load" => parts::workloads::load(report),
+        "io" => parts::io::part(report),
         other => parts::generic::part(other, report),
     }
 }

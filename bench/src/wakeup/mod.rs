@@ -9,6 +9,8 @@ mod report;
 mod serial;
 mod trace;
 
+pub(crate) use trace::{STRACE, total_calls, traced_calls};
+
 use report::Row;
 use serial::{PLAYERS, Player, Serial};
 

@@ -8,6 +8,7 @@ pub(super) mod compare;
 pub(super) mod counts;
 pub(super) mod generic;
 pub(super) mod history;
+pub(super) mod io;
 pub(super) mod scale;
 pub(super) mod workloads;
 

@@ -1,0 +1,34 @@
+//! Tokio's multi-threaded runtime, with its timers and its epoll driver.
+use super::Runtime;
+use std::future::Future;
+use std::time::Duration;
+
+#[derive(Clone, Copy)]
+pub(super) struct Tokio(&'static tokio::runtime::Runtime);
+
+impl Tokio {
+    pub(super) fn new(workers: usize) -> Result<Tokio, String> {
+        let built = tokio::runtime::Builder::new_multi_thread().worker_threads(workers).enable_all().build();
+        built.map(|runtime| Tokio(Box::leak(Box::new(runtime)))).map_err(|e| e.to_string())
+    }
+}
+
+impl Runtime for Tokio {
+    #[inline(always)]
+    fn spawn<F: Future<Output = ()> + Send + 'static>(self, future: F) {
+        drop(self.0.spawn(future));
+    }
+
+    #[inline(always)]
+    fn spawn_inside<F: Future<Output = ()> + Send + 'static>(self, future: F) {
+        drop(tokio::spawn(future));
+    }
+
+    fn sleep(time: Duration) -> impl Future<Output = ()> + Send + 'static {
+        tokio::time::sleep(time)
+    }
+
+    fn yield_now() -> impl Future<Output = ()> + Send + 'static {
+        tokio::task::yield_now()
+    }
+}

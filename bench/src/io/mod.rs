@@ -1,0 +1,166 @@
+//! `io`: futures, timers and I/O on our scheduler and on the runtimes that people use, interleaved.
+use crate::session::{Check, Common, Session, verdicts};
+use crate::{args, host};
+use clap::Args;
+use serde_json::{Value, json};
+use std::process::ExitCode;
+
+mod arms;
+mod net;
+mod row;
+mod scenario;
+mod tasks;
+mod trace;
+
+pub(crate) use net::{Serve, serve};
+pub(crate) use trace::{Child, child};
+
+use arms::{Kind, Player, Trouble};
+use row::Row;
+use scenario::{Scenario, Taken};
+
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct Options {
+    #[command(flatten)]
+    pub(crate) common: Common,
+    /// Scenarios, separated by commas
+    #[arg(long, value_delimiter = ',')]
+    scenarios: Vec<String>,
+    /// Arms, separated by commas
+    #[arg(long, value_delimiter = ',')]
+    arms: Vec<String>,
+    /// Workers of every runtime; by default as many as there are usable CPUs
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=512))]
+    workers: Option<u16>,
+    /// Timed rounds; a warm-up round comes before them, and one that counts allocations after them
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    samples: u16,
+    /// Do not count system calls with `strace`
+    #[arg(long)]
+    no_trace: bool,
+}
+
+struct Seat {
+    kind: &'static Kind,
+    /// The runtime in this process, or why there is none.
+    player: Result<Box<dyn Player>, String>,
+    /// The same in a process of its own.
+    server: net::Remote,
+}
+
+impl Seat {
+    fn new(kind: &'static Kind, workers: usize) -> Seat {
+        Seat { kind, player: (kind.build)(workers), server: net::Remote::new(kind.name, workers) }
+    }
+
+    /// Why this arm has no part in the scenario.
+    fn absent(&self, scenario: &Scenario) -> Option<Trouble> {
+        if scenario.what.is_remote() {
+            return None;
+        }
+        self.player.as_ref().err().map(|why| Trouble::Absent(why.clone()))
+    }
+
+    fn take(&self, scenario: &Scenario, tiny: bool, round: Round) -> Result<Taken, Trouble> {
+        let size = scenario.size[usize::from(tiny)];
+        match &self.player {
+            _ if scenario.what.is_remote() => self.server.take(scenario, size, tiny),
+            Ok(player) => player.take(scenario, size, round == Round::Allocations),
+            Err(why) => Err(Trouble::Absent(why.clone())),
+        }
+    }
+
+    fn traced(&self, scenario: &Scenario, workers: usize, tiny: bool) -> Result<f64, String> {
+        if scenario.what.is_remote() {
+            return self.server.traced(scenario, trace::TRACED[usize::from(tiny)]);
+        }
+        trace::per_operation(scenario, self.kind.name, workers, tiny)
+    }
+}
+
+/// What a round is for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Round {
+    WarmUp,
+    Timed,
+    Allocations,
+}
+
+fn chosen_scenarios(words: &[String]) -> Result<Vec<&'static Scenario>, String> {
+    args::choose("scenario", &scenario::ALL, |s| s.name, |s, word| s.name == word, |_| true, words)
+}
+
+fn chosen_arms(words: &[String]) -> Result<Vec<&'static Kind>, String> {
+    args::choose("arm", &arms::ALL, |a| a.name, |a, word| a.name == word, |_| true, words)
+}
+
+/// Runs the command; the exit code says whether every sample was right.
+pub(crate) fn main(options: &Options) -> Result<ExitCode, String> {
+    let scenarios = chosen_scenarios(&options.scenarios)?;
+    let kinds = chosen_arms(&options.arms)?;
+    let workers = options.workers.map_or_else(|| host::Cpus::read().workers(), usize::from);
+    let seats: Vec<Seat> = kinds.iter().map(|&kind| Seat::new(kind, workers)).collect();
+    let mut session = Session::begin("io", &options.common, workers)?;
+    session.host["peers"] = kinds.iter().map(|k| (k.name.to_owned(), json!(crate::arms::version(k.package)))).collect();
+    let timed = if session.rates() { usize::from(options.samples) } else { 1 };
+    let rounds: Vec<Round> = [&[Round::WarmUp][..], &vec![Round::Timed; timed], &[Round::Allocations]].concat();
+    session.bar.set_length((scenarios.len() * seats.len() * (rounds.len() + 1)) as u64);
+    let mut rows = vec![];
+    for scenario in scenarios {
+        let mut these = play(scenario, &seats, &rounds, &session);
+        for (seat, row) in seats.iter().zip(&mut these) {
+            session.step(format!("{} · {} · system calls from outside", scenario.name, row.arm));
+            row.traced = match (&row.trouble, options.no_trace) {
+                (Some(_), _) => Err("no samples".into()),
+                (_, true) => Err("--no-trace".into()),
+                _ => seat.traced(scenario, workers, session.tiny),
+            };
+        }
+        session.say(&row::table(scenario, &these, session.rates()));
+        rows.extend(these);
+    }
+    let (text, checks, _) = verdicts(&checks(&rows, &session));
+    session
+        .say(&format!("\ntargets: CPU time per operation of ours as a share of a peer's, medians of this run\n{text}"));
+    let failed = rows.iter().filter(|r| matches!(r.trouble, Some(Trouble::Failed(_)))).count();
+    let results: Vec<Value> = rows.iter().map(|r| r.json(workers, session.no_rates())).collect();
+    session.finish(json!({ "samples": timed, "results": results, "checks": checks }))?;
+    if failed > 0 {
+        eprintln!("{failed} of {} rows failed", rows.len());
+        return Ok(ExitCode::FAILURE);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// All rounds of one scenario, every arm in turn.
+fn play(scenario: &'static Scenario, seats: &[Seat], rounds: &[Round], session: &Session) -> Vec<Row> {
+    let row = |seat: &Seat| Row::new(scenario, seat.kind.name, seat.absent(scenario));
+    let mut rows: Vec<Row> = seats.iter().map(row).collect();
+    for (n, round) in rounds.iter().enumerate() {
+        for (seat, row) in seats.iter().zip(&mut rows) {
+            session.step(format!("{} · {} · round {n}/{}", scenario.name, row.arm, rounds.len() - 1));
+            // What another process allocates is not seen.
+            let in_vain = *round == Round::Allocations && scenario.what.is_remote();
+            if row.trouble.is_none() && !in_vain {
+                row.take(seat.take(scenario, session.tiny, *round), *round);
+            }
+        }
+    }
+    rows
+}
+
+/// What ours may need of what a peer needs.
+fn checks(rows: &[Row], session: &Session) -> Vec<Check> {
+    let why = session.no_rates().or(session.tiny.then_some("TINY sizes"));
+    let mut out = vec![];
+    for ours in rows.iter().filter(|r| r.arm == "scheduler") {
+        let bounds = [("tokio", ours.scenario.share_of_tokio), ("async-executor", ours.scenario.share_of_smol)];
+        for (peer, bound) in bounds.into_iter().filter(|(_, bound)| *bound > 0.0) {
+            let theirs = rows.iter().find(|r| r.arm == peer && r.scenario.name == ours.scenario.name);
+            let share = ours.cpu().zip(theirs.and_then(Row::cpu)).map(|(a, b)| a.median / b.median);
+            let name = format!("{}: share of {peer}'s CPU time", ours.scenario.name);
+            out.push(Check::at_most(name, share.filter(|_| why.is_none()), bound).because(why.or(Some("no figures"))));
+        }
+    }
+    out
+}

@@ -16,6 +16,9 @@ pub mod life_of_a_task {}
 #[doc = include_str!("../life-of-a-future.md")]
 pub mod life_of_a_future {}
 
+#[doc = include_str!("../io.md")]
+pub mod io {}
+
 #[doc = include_str!("../memory-ordering.md")]
 pub mod memory_ordering {}
 

@@ -83,3 +83,16 @@ pub const HEAVIES_PER_SECOND: u64 = 100_000;
 pub const ROLL: usize = if cfg!(loom) { 1 } else { 512 };
 /// Times that the futures of this crate may be ready within one poll before they let others run: as often as others do.
 pub const BUDGET: u32 = if cfg!(loom) { 2 } else { 128 };
+/// Bounds of the threads that block for files where no worker has a ring; between them four per CPU. As many as a disk
+/// likes to have requests at once; the kernel's own workers are bounded alike.
+pub const BLOCKING_MIN: usize = 4;
+/// See [`BLOCKING_MIN`].
+pub const BLOCKING_MAX: usize = 64;
+/// How long such a thread is idle before it ends.
+pub const BLOCKING_IDLE_MS: u64 = 10_000;
+/// Events that the reactor takes at once.
+pub const EVENTS: usize = 256;
+/// Waits of an `accept` that the system refuses a descriptor, doubled each time: then it says so.
+pub const ACCEPT_WAIT_MS: u64 = 10;
+/// Longest of these waits.
+pub const ACCEPT_WAIT_MAX_MS: u64 = 640;

@@ -16,6 +16,7 @@ mod handle;
 pub mod hyper;
 #[doc(hidden)]
 pub mod idle;
+pub mod io;
 mod join_handle;
 #[doc(hidden)]
 pub mod lanes;
@@ -72,6 +73,7 @@ pub mod internals {
     pub use crate::credit;
     pub use crate::future;
     pub use crate::idle;
+    pub use crate::io;
     pub use crate::lanes;
     pub use crate::latch;
     pub use crate::mode;

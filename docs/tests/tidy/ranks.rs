@@ -16,6 +16,7 @@ const RANKS: &[&[&str]] = &[
     &["submit", "fork_join"],
     &["future"],
     &["join_handle", "time"],
+    &["io"],
     &["scope"],
     &["handle"],
     &["pool", "hyper"],

@@ -2,6 +2,9 @@
 //! reason.
 #![expect(unsafe_code, reason = "raw system calls")]
 
+pub mod epoll;
+pub mod file;
+
 use std::io;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::time::Duration;
@@ -185,4 +188,27 @@ pub fn watch_forks(around: &AroundFork) {
 pub fn next_id() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed)
+}
+
+/// The result of a system call as a ring gives it: a number, or a negative `errno`. Interrupted calls are made again.
+fn call(mut make: impl FnMut() -> i64) -> i32 {
+    loop {
+        let result = make();
+        if result >= 0 {
+            // The kernel transfers at most 2^31 - 4096 bytes at once.
+            return i32::try_from(result).unwrap_or(i32::MAX);
+        }
+        let errno = io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO);
+        if errno != libc::EINTR {
+            return -errno;
+        }
+    }
+}
+
+/// A result as Rust has it.
+///
+/// # Errors
+/// The `errno`.
+pub fn result(result: i32) -> io::Result<usize> {
+    usize::try_from(result).map_err(|_| io::Error::from_raw_os_error(result.wrapping_neg()))
 }

@@ -1,0 +1,104 @@
+//! Threads for operations that block. As many as there is work, up to a bound; each ends when it was idle for a while.
+
+use crate::config::{BLOCKING_IDLE_MS, BLOCKING_MAX, BLOCKING_MIN};
+use crate::io::node::Right;
+use std::collections::VecDeque;
+use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+struct Pool {
+    /// The process that the threads are in.
+    process: u32,
+    /// Most threads.
+    limit: usize,
+    inside: Mutex<Inside>,
+    work: Condvar,
+}
+
+struct Inside {
+    queue: VecDeque<Right>,
+    threads: usize,
+    /// Threads that sleep, or have been woken and not yet taken anything.
+    idle: usize,
+    /// How many operations the threads have taken.
+    taken: u64,
+}
+
+fn pool() -> &'static Pool {
+    static POOL: OnceLock<Pool> = OnceLock::new();
+    POOL.get_or_init(|| Pool {
+        process: std::process::id(),
+        limit: (4 * thread::available_parallelism().map_or(1, usize::from)).clamp(BLOCKING_MIN, BLOCKING_MAX),
+        inside: Mutex::new(Inside { queue: VecDeque::new(), threads: 0, idle: 0, taken: 0 }),
+        work: Condvar::new(),
+    })
+}
+
+/// Queues an operation.
+pub(in crate::io) fn send(right: Right) {
+    let pool = pool();
+    // Before the lock, which may be held for ever in a child.
+    if pool.process != std::process::id() {
+        return right.complete(-libc::ECHILD);
+    }
+    let mut inside = pool.lock();
+    inside.queue.push_back(right);
+    // Each idle thread will take one.
+    if inside.queue.len() <= inside.idle {
+        drop(inside);
+        pool.work.notify_one();
+    } else if inside.threads < pool.limit {
+        inside.threads += 1;
+        let number = inside.threads;
+        drop(inside);
+        if let Err(refused) = thread::Builder::new().name(format!("io-blocking-{number}")).spawn(|| pool.serve()) {
+            pool.go_on_without(&refused);
+        }
+    }
+}
+
+/// Threads now, and operations taken so far.
+pub(in crate::io) fn counts() -> (usize, u64) {
+    let inside = pool().lock();
+    (inside.threads, inside.taken)
+}
+
+impl Pool {
+    fn lock(&self) -> MutexGuard<'_, Inside> {
+        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The system refuses a thread: those that are there do it, and if there are none nobody will.
+    fn go_on_without(&self, refused: &std::io::Error) {
+        let mut inside = self.lock();
+        inside.threads -= 1;
+        let left = if inside.threads == 0 { std::mem::take(&mut inside.queue) } else { VecDeque::new() };
+        drop(inside);
+        let errno = refused.raw_os_error().unwrap_or(libc::EAGAIN);
+        left.into_iter().for_each(|right| right.complete(-errno));
+    }
+
+    /// One thread.
+    fn serve(&self) {
+        let mut inside = self.lock();
+        loop {
+            if let Some(right) = inside.queue.pop_front() {
+                inside.taken += 1;
+                drop(inside);
+                right.run();
+                inside = self.lock();
+                continue;
+            }
+            inside.idle += 1;
+            let limit = Duration::from_millis(BLOCKING_IDLE_MS);
+            let (locked, waited) = self.work.wait_timeout(inside, limit).unwrap_or_else(PoisonError::into_inner);
+            inside = locked;
+            inside.idle -= 1;
+            if waited.timed_out() && inside.queue.is_empty() {
+                inside.threads -= 1;
+                return;
+            }
+        }
+    }
+}

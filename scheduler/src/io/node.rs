@@ -1,0 +1,385 @@
+//! The node of an operation: what the kernel may use, at one address from the first to the last.
+#![expect(unsafe_code, reason = "memory shared by a future, a driver and the kernel, arbitrated by one word")]
+
+use super::state::{Complete, Ignore, State};
+use crate::future::budget;
+use crate::sync::Racy;
+use crate::task::cells::with_cells;
+use crate::task::waiting::{Waiting, drop_quietly};
+use std::alloc::Layout;
+use std::fmt;
+use std::future::Future;
+use std::mem::{ManuallyDrop, replace};
+use std::pin::Pin;
+use std::ptr::NonNull;
+use std::task::{Context, Poll, Waker};
+
+/// What is to be done, with everything that it needs: buffers, descriptors, paths. It moves only before it is begun
+/// and after it has ended.
+///
+/// Results are those of system calls in a ring: a number, or a negative `errno`.
+pub trait Operation: Send + Unpin + 'static {
+    /// What the future returns.
+    type Output;
+
+    /// Polling thread, once, before anything else: does it if that takes no waiting.
+    fn try_now(&mut self) -> Option<i32> {
+        None
+    }
+
+    /// Does it, on a thread that may wait. Does not unwind.
+    fn run(&mut self) -> i32;
+
+    /// The operation has ended.
+    fn output(self, result: i32) -> Self::Output;
+
+    /// It has ended (perhaps by `ECANCELED`, without being begun), and nobody wants it any more.
+    fn ignored(self, _result: i32)
+    where
+        Self: Sized,
+    {
+        drop(self);
+    }
+
+    /// Queues it.
+    fn send(right: Right)
+    where
+        Self: Sized,
+    {
+        super::way::send(right);
+    }
+
+    /// Asks whoever has begun it to give up.
+    fn cancel(request: Request)
+    where
+        Self: Sized,
+    {
+        // Nobody interrupts a thread in a system call.
+        drop(request);
+    }
+
+    /// Memory for a node.
+    fn allocate(layout: Layout) -> NonNull<u8> {
+        with_cells(|cells| cells.allocate(layout))
+    }
+
+    /// Gives memory back.
+    ///
+    /// # Safety
+    /// 1. It came from `allocate` with this layout, and nobody uses it any more.
+    unsafe fn release(memory: NonNull<u8>, layout: Layout) {
+        // SAFETY: 1.
+        with_cells(|cells| unsafe { cells.release(memory, layout) });
+    }
+}
+
+/// What is known of a node whose type has been forgotten.
+#[repr(C)]
+pub struct Header {
+    state: State,
+    vtable: &'static Vtable,
+    /// The future's until it has registered, then that of whoever completes.
+    waker: Racy<Option<Waker>>,
+    /// The driver's until it completes, then that of whoever takes the operation out.
+    result: Racy<i32>,
+}
+
+/// What can be done with a node whose type has been forgotten. Common obligation: the node is alive.
+struct Vtable {
+    /// The caller has started it, and nobody else uses the operation.
+    run: unsafe fn(NonNull<Header>) -> i32,
+    /// The caller had the last reference.
+    free: unsafe fn(NonNull<Header>),
+}
+
+#[repr(C)]
+struct Node<T> {
+    header: Header,
+    /// The driver's until it completes, then that of whoever takes it out.
+    operation: Racy<Option<T>>,
+}
+
+impl Header {
+    /// # Safety
+    /// 1. The caller has a reference, which is given up.
+    unsafe fn drop_ref(this: NonNull<Header>) {
+        // SAFETY: 1.
+        let header = unsafe { this.as_ref() };
+        if header.state.drop_ref() {
+            // SAFETY: the last reference.
+            unsafe { (header.vtable.free)(this) };
+        }
+    }
+}
+
+impl<T: Operation> Node<T> {
+    const VTABLE: &'static Vtable = &Vtable { run: Self::run, free: Self::free };
+
+    fn make(operation: T, waker: Waker) -> NonNull<Self> {
+        let memory = T::allocate(Layout::new::<Self>()).cast::<Self>();
+        let header = Header {
+            state: State::new(),
+            vtable: Self::VTABLE,
+            waker: Racy::new(Some(waker)),
+            result: Racy::new(-libc::ECANCELED),
+        };
+        // SAFETY: fresh memory of this layout.
+        unsafe { memory.write(Node { header, operation: Racy::new(Some(operation)) }) };
+        memory
+    }
+
+    /// # Safety
+    /// As for [`Vtable::run`].
+    unsafe fn run(header: NonNull<Header>) -> i32 {
+        // SAFETY: alive, and of this type by its vtable.
+        let node = unsafe { header.cast::<Self>().as_ref() };
+        node.operation.with(|operation| {
+            // SAFETY: the driver's.
+            let operation = unsafe { &mut *operation };
+            operation.as_mut().expect("taken only when it is done").run()
+        })
+    }
+
+    /// # Safety
+    /// As for [`Vtable::free`].
+    unsafe fn free(header: NonNull<Header>) {
+        let node = header.cast::<Self>();
+        // SAFETY: alive still.
+        let this = unsafe { node.as_ref() };
+        // SAFETY: the last reference.
+        let operation = this.operation.with(|operation| unsafe { &mut *operation }.take());
+        // SAFETY: as above.
+        let result = this.header.result.with(|result| unsafe { *result });
+        // SAFETY: as above.
+        let waker = this.header.waker.with(|waker| unsafe { &mut *waker }.take());
+        // SAFETY: nobody has it any more, and nothing in it needs to be dropped.
+        unsafe { T::release(node.cast(), Layout::new::<Self>()) };
+        drop(waker);
+        if let Some(operation) = operation {
+            // Foreign code perhaps (a buffer), on a thread that must go on.
+            drop_quietly(Ending(Some(operation), result));
+        }
+    }
+
+    /// # Safety
+    /// 1. The caller is the future, which has a reference, and the operation is done.
+    unsafe fn take(node: NonNull<Self>) -> (T, i32) {
+        // SAFETY: 1.
+        let node = unsafe { node.as_ref() };
+        // SAFETY: 1.
+        let operation = node.operation.with(|operation| unsafe { &mut *operation }.take());
+        // SAFETY: 1.
+        let result = node.header.result.with(|result| unsafe { *result });
+        (operation.expect("taken once"), result)
+    }
+}
+
+/// Ignores an operation as it is dropped.
+struct Ending<T: Operation>(Option<T>, i32);
+
+impl<T: Operation> Drop for Ending<T> {
+    fn drop(&mut self) {
+        if let Some(operation) = self.0.take() {
+            operation.ignored(self.1);
+        }
+    }
+}
+
+/// The driver's reference to a node that waits for its turn, or is being worked on.
+pub struct Right(NonNull<Header>);
+
+// SAFETY: operations may be sent; the rest is arbitrated by the state.
+unsafe impl Send for Right {}
+
+impl Right {
+    fn header(&self) -> &Header {
+        // SAFETY: a reference.
+        unsafe { self.0.as_ref() }
+    }
+
+    /// Once, before anything is done. False: nobody wants it any more; complete it.
+    pub fn start(&self) -> bool {
+        self.header().state.start()
+    }
+
+    /// Does it here, and completes it.
+    pub fn run(self) {
+        if !self.start() {
+            return self.complete(-libc::ECANCELED);
+        }
+        // SAFETY: alive; the driver has it, and has started.
+        let result = unsafe { (self.header().vtable.run)(self.0) };
+        self.complete(result);
+    }
+
+    /// It has ended.
+    pub fn complete(self, result: i32) {
+        let this = ManuallyDrop::new(self);
+        // SAFETY: the driver's until it is complete.
+        this.header().result.with(|place| unsafe { *place = result });
+        match this.header().state.complete() {
+            Complete::Kept => {}
+            Complete::Waker => {
+                // SAFETY: it was registered, and is the driver's now.
+                let waker = this.header().waker.with(|waker| unsafe { &mut *waker }.take());
+                // SAFETY: the driver's reference.
+                unsafe { Header::drop_ref(this.0) };
+                waker.into_iter().for_each(|waker| Waiting::Task(waker).tell());
+            }
+            // SAFETY: the last reference.
+            Complete::Last => unsafe { (this.header().vtable.free)(this.0) },
+        }
+    }
+}
+
+impl Drop for Right {
+    /// Whoever lets a right go has refused the operation.
+    fn drop(&mut self) {
+        Right(self.0).complete(-libc::ECANCELED);
+    }
+}
+
+/// The reference of a request to cancel: the future is gone, and the driver had begun.
+pub struct Request(NonNull<Header>);
+
+// SAFETY: as for `Right`.
+unsafe impl Send for Request {}
+
+impl Request {
+    /// On the thread that completes the operation: it has not ended yet, so there is something to cancel.
+    pub fn is_wanted(&self) -> bool {
+        // SAFETY: a reference.
+        !unsafe { self.0.as_ref() }.state.is_done()
+    }
+}
+
+impl Drop for Request {
+    fn drop(&mut self) {
+        // SAFETY: its reference.
+        unsafe { Header::drop_ref(self.0) };
+    }
+}
+
+enum Stage<T> {
+    Fresh(T),
+    /// With what happens if the future goes.
+    Sent(NonNull<Node<T>>, unsafe fn(NonNull<Header>)),
+    Over,
+}
+
+/// The future of an operation. Dropped before it is ready, it leaves the operation to the driver, which is asked to
+/// give up: what the operation owns lives until the kernel has answered.
+#[must_use = "futures do nothing unless they are awaited"]
+pub struct Op<T> {
+    stage: Stage<T>,
+}
+
+// With no more than `T: Send`: that it is an operation would be asked of it for every lifetime in an `async` block.
+// SAFETY: operations may be sent; the rest is arbitrated by the state.
+unsafe impl<T: Send> Send for Op<T> {}
+// SAFETY: `&Op` gives access to nothing.
+unsafe impl<T: Send> Sync for Op<T> {}
+
+impl<T: Operation> Op<T> {
+    /// Nothing is done before the first poll.
+    pub fn new(operation: T) -> Self {
+        Op { stage: Stage::Fresh(operation) }
+    }
+
+    fn begin(&mut self, context: &Context<'_>) -> Poll<T::Output> {
+        let Stage::Fresh(mut operation) = replace(&mut self.stage, Stage::Over) else { unreachable!() };
+        if let Some(result) = operation.try_now() {
+            return Poll::Ready(operation.output(result));
+        }
+        let node = Node::make(operation, context.waker().clone());
+        self.stage = Stage::Sent(node, ignore::<T>);
+        T::send(Right(node.cast()));
+        Poll::Pending
+    }
+
+    /// The waker is this one from now on. False: it is done.
+    fn rewake(header: &Header, waker: &Waker) -> bool {
+        if !header.state.unregister() && header.state.is_done() {
+            return false;
+        }
+        header.waker.with(|place| {
+            // SAFETY: none is registered.
+            let place = unsafe { &mut *place };
+            if !place.as_ref().is_some_and(|known| known.will_wake(waker)) {
+                *place = Some(waker.clone());
+            }
+        });
+        header.state.register()
+    }
+}
+
+impl<T: Operation> Future for Op<T> {
+    type Output = T::Output;
+
+    /// # Panics
+    /// After it was ready.
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T::Output> {
+        let node = match self.stage {
+            Stage::Fresh(_) => {
+                std::task::ready!(budget::spend(context));
+                return self.begin(context);
+            }
+            Stage::Sent(node, _) => node,
+            Stage::Over => panic!("an operation was polled after it was ready"),
+        };
+        // SAFETY: the future has a reference.
+        let header = unsafe { &node.as_ref().header };
+        if !header.state.is_done() && Self::rewake(header, context.waker()) {
+            return Poll::Pending;
+        }
+        // Registering fails when it is done: this is the look that makes the result visible.
+        let done = header.state.is_done();
+        debug_assert!(done);
+        std::task::ready!(budget::spend(context));
+        self.stage = Stage::Over;
+        // SAFETY: done.
+        let (operation, result) = unsafe { Node::take(node) };
+        // SAFETY: the future's reference.
+        unsafe { Header::drop_ref(node.cast()) };
+        Poll::Ready(operation.output(result))
+    }
+}
+
+impl<T> Drop for Op<T> {
+    fn drop(&mut self) {
+        if let Stage::Sent(node, ignore) = self.stage {
+            // SAFETY: the future's reference.
+            unsafe { ignore(node.cast()) };
+        }
+    }
+}
+
+/// The future of an operation goes.
+///
+/// # Safety
+/// 1. The caller is the future, whose reference is given up.
+unsafe fn ignore<T: Operation>(node: NonNull<Header>) {
+    // SAFETY: 1.
+    let header = unsafe { node.as_ref() };
+    if header.state.unregister() {
+        // SAFETY: none is registered any more.
+        drop(header.waker.with(|waker| unsafe { &mut *waker }.take()));
+    }
+    match header.state.ignore() {
+        Ignore::Queued => {}
+        Ignore::Flight => T::cancel(Request(node)),
+        // SAFETY: 1; whoever drops the last reference gives the result up.
+        Ignore::Done => unsafe { Header::drop_ref(node) },
+    }
+}
+
+impl<T> fmt::Debug for Op<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.stage {
+            Stage::Fresh(_) => f.write_str("Op(fresh)"),
+            // SAFETY: the future has a reference.
+            Stage::Sent(node, _) => write!(f, "Op({:?})", unsafe { &node.as_ref().header.state }),
+            Stage::Over => f.write_str("Op(over)"),
+        }
+    }
+}

@@ -3,6 +3,7 @@
 
 use loom::thread;
 use loom_tests::model;
+use scheduler::internals::future::budget;
 use scheduler::internals::io::node::{Op, Operation, Request, Right};
 use scheduler::internals::sync::{Arc, AtomicU32, Mutex, Racy, Relaxed};
 use std::alloc::{Layout, alloc, dealloc};
@@ -40,6 +41,8 @@ loom::lazy_static! {
 }
 
 fn world() -> Arc<World> {
+    // What another interleaving has left of it is no matter of this one.
+    budget::begin();
     let world = Arc::new(World {
         inbox: Mutex::new((None, None)),
         memory: Racy::new(0),

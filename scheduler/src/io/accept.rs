@@ -43,8 +43,14 @@ impl Listener {
             match error.raw_os_error() {
                 // Errors of the connection, which `accept` passes on.
                 Some(
-                    libc::ECONNABORTED | libc::EPROTO | libc::ENETDOWN | libc::ENOPROTOOPT | libc::EHOSTDOWN
-                    | libc::ENONET | libc::EHOSTUNREACH | libc::ENETUNREACH,
+                    libc::ECONNABORTED
+                    | libc::EPROTO
+                    | libc::ENETDOWN
+                    | libc::ENOPROTOOPT
+                    | libc::EHOSTDOWN
+                    | libc::ENONET
+                    | libc::EHOSTUNREACH
+                    | libc::ENETUNREACH,
                 ) => {}
                 Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM) => {
                     // Relaxed: as above.

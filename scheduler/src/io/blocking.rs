@@ -1,7 +1,7 @@
 //! Work that blocks, on a thread that may.
 
-use super::node::{Op, Operation, Right};
 use super::fallback::pool;
+use super::node::{Op, Operation, Right};
 use std::fmt;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};

@@ -29,7 +29,8 @@ const BATCH: usize = 128;
 /// ```
 ///
 /// # Errors
-/// `InvalidInput` for a path with a NUL, `NotFound`, `NotADirectory`, `PermissionDenied`, and what else the system says.
+/// `InvalidInput` for a path with a NUL, `NotFound`, `NotADirectory`, `PermissionDenied`, and what else the
+/// system says.
 pub async fn read_dir(path: impl AsRef<Path>) -> io::Result<ReadDir> {
     let path = path.as_ref().to_owned();
     let entries = blocking(move || std::fs::read_dir(path)).await.map_err(|refused| refused.reason)??;

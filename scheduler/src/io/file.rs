@@ -139,7 +139,6 @@ impl File {
     ///
     /// # Errors
     /// As for [`File::metadata`].
-    #[expect(clippy::len_without_is_empty, reason = "the size of a file, asked of the system")]
     pub async fn len(&self) -> io::Result<u64> {
         Ok(self.metadata().await?.len())
     }
@@ -314,7 +313,8 @@ impl OpenOptions {
         }
         let making = match (self.create, self.truncate, self.create_new) {
             (_, _, true) => libc::O_CREAT | libc::O_EXCL,
-            (create, truncate, false) => i32::from(create) * libc::O_CREAT | i32::from(truncate) * libc::O_TRUNC,
+            (true, truncate, false) => libc::O_CREAT | if truncate { libc::O_TRUNC } else { 0 },
+            (false, truncate, false) => i32::from(truncate) * libc::O_TRUNC,
         };
         Ok(access | making | libc::O_CLOEXEC | self.flags & !libc::O_ACCMODE)
     }

@@ -102,9 +102,8 @@ impl State {
         let waits = |old: Word| old.has(Word::WAKER);
         // IO3: Release hands result and operation to the future (IO4), Acquire takes the waker (IO5), or the end of the
         // others' accesses before the memory is freed (IO6).
-        let old = self.update(ord("IO3", AcqRel), |old| {
-            Some((old.0 | Word::DONE) - if waits(old) { 0 } else { Word::REF })
-        });
+        let old =
+            self.update(ord("IO3", AcqRel), |old| Some((old.0 | Word::DONE) - if waits(old) { 0 } else { Word::REF }));
         let old = old.unwrap_or_else(|old| old);
         debug_assert!(!old.has(Word::DONE) && old.refs() >= 1, "completed twice: {old:?}");
         match old.refs() {

@@ -1,11 +1,12 @@
 //! What TCP and Unix streams have in common.
+#![expect(unsafe_code, reason = "tells a buffer how much of it is filled")]
 
 /// Reading, writing, halves and traits of a stream around `Arc<Socket>`.
 macro_rules! byte_stream {
     ($stream:ident, $read_half:ident, $write_half:ident, $std:ty) => {
         impl $stream {
-            /// Receives what is there, at least a byte, at most the room of `buf`; waits if nothing is there. The buffer
-            /// comes back with the result. Zero: the peer has ended its side, or there is no room.
+            /// Receives what is there, at least a byte, at most the room of `buf`; waits if nothing is there. The
+            /// buffer comes back with the result. Zero: the peer has ended its side, or there is no room.
             ///
             /// Dropped before it is ready, it has taken nothing from the stream.
             pub async fn recv<B: BufMut>(&self, buf: B) -> (io::Result<usize>, B) {
@@ -207,7 +208,6 @@ pub(super) async fn read_socket<B: BufMut>(socket: &Socket, mut buf: B) -> (io::
 }
 
 /// Notes what was received. After an error the buffer is what it was.
-#[expect(unsafe_code, reason = "the buffer's promise")]
 pub(super) fn fill(buf: &mut impl BufMut, received: io::Result<usize>) -> io::Result<usize> {
     let bytes = received?;
     debug_assert!(bytes <= buf.room().len());

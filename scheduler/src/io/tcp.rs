@@ -19,7 +19,8 @@ use std::task::{Context, Poll};
 const BACKLOG: i32 = 1024;
 
 /// A connection. Sending and receiving take a shared reference: any number of tasks may use it at once, as far as
-/// that makes sense. The traits of `futures_io`, for the stream and for references to it, wake one task per direction, the last one that asked.
+/// that makes sense. The traits of `futures_io`, for the stream and for references to it, wake one task per
+/// direction, the last one that asked.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -83,8 +83,7 @@ impl UdpSocket {
     /// # Errors
     /// What the system says.
     pub async fn recv_from<B: BufMut>(&self, mut buf: B) -> (io::Result<(usize, SocketAddr)>, B) {
-        let received =
-            self.socket.call(Direction::Read, |socket| socket.recv_from_with_flags(buf.room(), NOW)).await;
+        let received = self.socket.call(Direction::Read, |socket| socket.recv_from_with_flags(buf.room(), NOW)).await;
         let (bytes, address) = match received {
             Ok((bytes, address)) => (Ok(bytes), Some(address)),
             Err(error) => (Err(error), None),

@@ -57,9 +57,7 @@ fn buffers_of_dropped_futures() {
     let scratch = Scratch::new();
     std::fs::write(scratch.path("a"), noise(1 << 20)).unwrap();
     let count = Arc::new(AtomicUsize::new(0));
-    let file = Arc::new(
-        scheduler.block_on(File::options().read(true).write(true).open(scratch.path("a"))).unwrap(),
-    );
+    let file = Arc::new(scheduler.block_on(File::options().read(true).write(true).open(scratch.path("a"))).unwrap());
     let tasks: Vec<_> = (0..200_u64)
         .map(|n| {
             let (file, count) = (file.clone(), count.clone());

@@ -83,7 +83,9 @@ fn what_is_known() {
         std::fs::write(&path, "12345")?;
         std::os::unix::fs::symlink(&path, &link)?;
         let known = std::fs::metadata(&path)?;
-        for metadata in [io::metadata(&path).await?, io::metadata(&link).await?, File::open(&path).await?.metadata().await?] {
+        for metadata in
+            [io::metadata(&path).await?, io::metadata(&link).await?, File::open(&path).await?.metadata().await?]
+        {
             use std::os::unix::fs::MetadataExt;
             assert!(metadata.is_file() && !metadata.is_dir());
             assert_eq!((metadata.len(), metadata.ino(), metadata.mode()), (5, known.ino(), known.mode()));

@@ -220,6 +220,5 @@ fn teeth() {
         ("dropped_remotely", "IO6:rel"),
         ("dropped_before_its_turn", "io-deaf-start"),
         ("dropped_remotely", "io-free-at-completion"),
-        ("dropped_remotely", "io-ignore-blind"),
     ]);
 }

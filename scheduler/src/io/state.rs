@@ -140,7 +140,7 @@ impl State {
     pub fn ignore(&self) -> Ignore {
         // IO2: the future's accesses end before the memory is freed (IO3, IO6).
         let went = self.update(ord("IO2", Release), |old| match old {
-            _ if old.has(Word::DONE) && !planted("io-ignore-blind") => None,
+            _ if old.has(Word::DONE) => None,
             _ if old.has(Word::STARTED) => Some(old.0 | Word::IGNORED),
             _ => Some((old.0 | Word::IGNORED) - Word::REF),
         });

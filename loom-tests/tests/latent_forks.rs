@@ -163,9 +163,13 @@ fn rescuer_reads_a_lowered_tail() {
     });
 }
 
-fn owner_against_rescuer_with(between: fn(), barrier: fn() -> bool) -> impl Fn() + Send + Sync + 'static {
+fn owner_against_rescuer_with(bare: bool, barrier: fn() -> bool) -> impl Fn() + Send + Sync + 'static {
+    let between = if bare { || () } else { light };
     move || {
         let world = World::new(3);
+        if bare {
+            world.stack.fence_pops();
+        }
         let thief = {
             let world = world.clone();
             thread::spawn(move || {
@@ -187,13 +191,10 @@ fn owner_against_rescuer_with(between: fn(), barrier: fn() -> bool) -> impl Fn()
 /// A thief publishes for an owner that forks and joins all the time. Membarrier mode.
 #[test]
 fn owner_against_rescuer() {
-    let body = owner_against_rescuer_with(light, heavy);
+    let body = owner_against_rescuer_with(false, heavy);
     model("owner_against_rescuer", Some(4), 500, body);
 }
 
-fn owner_fence() {
-    full_fence("owner_fence");
-}
 fn thief_fence() -> bool {
     full_fence("thief_fence");
     true
@@ -202,7 +203,7 @@ fn thief_fence() -> bool {
 /// The same where membarrier is refused: both sides are full fences.
 #[test]
 fn owner_against_rescuer_fenced() {
-    let body = owner_against_rescuer_with(owner_fence, thief_fence);
+    let body = owner_against_rescuer_with(true, thief_fence);
     model("owner_against_rescuer_fenced", Some(4), 500, body);
 }
 
@@ -361,7 +362,7 @@ fn teeth() {
         ("owner_against_thief", "LF8"),
         ("owner_against_rescuer", "light"),
         ("owner_against_rescuer", "heavy"),
-        ("owner_against_rescuer_fenced", "owner_fence"),
+        ("owner_against_rescuer_fenced", "LF9"),
         ("owner_against_rescuer_fenced", "thief_fence"),
         ("owner_against_rescuer", "lf_no_recheck"),
         ("owner_against_rescuer", "lf_no_cancel"),

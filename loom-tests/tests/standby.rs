@@ -8,7 +8,7 @@ mod world;
 use loom_tests::model;
 use scheduler::internals::mode::BarrierMode::{self, Fence, Membarrier};
 use scheduler::internals::worker::Context;
-use world::{SLOW, Tally, World};
+use world::{Fork, SLOW, Tally, World};
 
 /// Queues one task on its own ring and never comes back to it.
 fn hide(context: &Context, tally: &'static Tally, task: usize) {
@@ -82,6 +82,36 @@ fn one_sleeper_fenced() {
     model("standby::one_sleeper_fenced", Some(2), 100, one_sleeper(Fence));
 }
 
+/// As [`one_sleeper`], and what is hidden is a fork of a worker whose forks have not been worth a theft: nobody is
+/// woken for it as long as somebody stands by, nobody asks for it at first, and the standby insists after a nap.
+fn fine_fork(mode: BarrierMode) -> impl Fn() + Send + Sync + 'static {
+    move || {
+        let world = World::new(2, 1, mode, SLOW);
+        let tally = world.tally;
+        while !world.shared.workers[1].grain().is_fine() {
+            world.shared.workers[1].learn_grain(0);
+        }
+        let sleeper = world.helper(0);
+        let owner = world.on_worker(1, move |context| {
+            let fork = Fork::new(tally, 0);
+            assert!(context.push_fork(fork.header()));
+            tally.stuck(context);
+            assert!(!context.pop_fork(), "it has run elsewhere");
+        });
+        world.join([sleeper, owner]);
+    }
+}
+
+#[test]
+fn fine_fork_of_a_stuck_owner() {
+    model("standby::fine_fork_of_a_stuck_owner", Some(2), 200, fine_fork(Membarrier));
+}
+
+#[test]
+fn fine_fork_of_a_stuck_owner_fenced() {
+    model("standby::fine_fork_of_a_stuck_owner_fenced", Some(2), 50, fine_fork(Fence));
+}
+
 #[test]
 fn teeth() {
     loom_tests::teeth(&[
@@ -91,5 +121,10 @@ fn teeth() {
         ("one_sleeper_fenced", "B4"),
         ("hand_over", "standby-trusted"),
         ("hand_over", "standby-keeps-role"),
+        ("fine_fork_of_a_stuck_owner", "light"),
+        ("fine_fork_of_a_stuck_owner", "heavy"),
+        ("fine_fork_of_a_stuck_owner", "fine-never-insists"),
+        ("fine_fork_of_a_stuck_owner", "fine-wakes-nobody"),
+        ("fine_fork_of_a_stuck_owner_fenced", "B4"),
     ]);
 }

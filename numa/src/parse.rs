@@ -22,13 +22,20 @@ enum Problem {
     List(ListError),
 }
 
+impl ParsePlacementError {
+    /// What is wrong, without the text: the place in it, or what was expected instead.
+    #[must_use]
+    pub fn reason(&self) -> String {
+        match &self.problem {
+            Problem::Unknown { expected } => format!("expected {expected}"),
+            Problem::List(error) => error.to_string(),
+        }
+    }
+}
+
 impl fmt::Display for ParsePlacementError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {:?}: ", self.kind, self.text)?;
-        match &self.problem {
-            Problem::Unknown { expected } => write!(f, "expected {expected}"),
-            Problem::List(error) => error.fmt(f),
-        }
+        write!(f, "{} {:?}: {}", self.kind, self.text, self.reason())
     }
 }
 

@@ -104,7 +104,8 @@ impl Builder {
 
     /// Bounds the tasks that are queued and not claimed by a worker. Submissions beyond it block, or are refused by
     /// `try_submit`; up to a 64th of the capacity per idle submitter may be refused early. Unbounded by default. A
-    /// bounded scheduler counts every submission, also those of its workers, which then run in order of submission.
+    /// bounded scheduler counts every submission, also those of its workers, which then run in order of submission. A
+    /// task that was aborted counts until a worker comes upon it.
     /// A submitter that blocks does nothing else, a worker of another scheduler included: two bounded schedulers whose
     /// tasks submit to each other can wait for each other for ever. Use `try_submit` there.
     pub fn capacity(mut self, tasks: u64) -> Self {
@@ -154,7 +155,8 @@ impl Builder {
     }
 
     /// Called on the worker with the payload of every panic that no join handle receives, after the process's panic
-    /// hook. A panic of the handler is caught.
+    /// hook: those of detached tasks, of destructors, and of wakers that a worker wakes. A panic of the handler is
+    /// caught.
     pub fn panic_handler(mut self, handler: impl Fn(&(dyn Any + Send)) + Send + Sync + 'static) -> Self {
         self.hooks.panicked = Some(Box::new(handler));
         self
@@ -194,26 +196,26 @@ impl Builder {
 
     fn take_environment(&mut self) -> Result<(), BuildError> {
         if self.workers.is_none() {
-            let expected = "a number of workers from 1 to 1024";
             let parse = |text: &str| text.parse().ok().filter(|n| (1..=WORKERS_MAX).contains(n));
-            self.workers = variable("SCHEDULER_WORKERS", expected, parse)?;
+            let expected = "expected a number of workers from 1 to 1024";
+            self.workers = variable("SCHEDULER_WORKERS", |text| parse(text).ok_or(expected))?;
         }
         if self.spin.is_none() {
-            let parse = |text: &str| text.parse().ok().map(Duration::from_micros);
-            self.spin = variable("SCHEDULER_SPIN_US", "a number of microseconds", parse)?;
+            let parse = |text: &str| text.parse().map(Duration::from_micros);
+            let expected = "expected a number of microseconds";
+            self.spin = variable("SCHEDULER_SPIN_US", |text| parse(text).map_err(|_| expected))?;
         }
         if self.barrier.is_none() {
-            let parse = |text: &str| match text {
-                "auto" => Some(Barrier::Auto),
-                "membarrier" => Some(Barrier::Membarrier),
-                "fence" => Some(Barrier::Fence),
-                _ => None,
-            };
-            self.barrier = variable("SCHEDULER_BARRIER", "auto, membarrier or fence", parse)?;
+            self.barrier = variable("SCHEDULER_BARRIER", |text| match text {
+                "auto" => Ok(Barrier::Auto),
+                "membarrier" => Ok(Barrier::Membarrier),
+                "fence" => Ok(Barrier::Fence),
+                _ => Err("expected auto, membarrier or fence"),
+            })?;
         }
         if self.placement.is_none() {
-            let expected = "spread, pack, unpinned, cpus:LIST or nodes:LIST";
-            let found = variable(PLACEMENT, expected, |text| Some((text.parse().ok()?, text.to_owned())))?;
+            let parse = |text: &str| text.parse().map_err(|e: numa::ParsePlacementError| e.reason());
+            let found = variable(PLACEMENT, |text| Ok::<_, String>((parse(text)?, text.to_owned())))?;
             (self.placement, self.placement_text) = found.unzip();
         }
         Ok(())
@@ -225,7 +227,7 @@ impl Builder {
             Some(value) => BuildError::Environment {
                 name: PLACEMENT,
                 value: value.clone(),
-                expected: format!("a placement on this host: {error}"),
+                problem: format!("not on this host: {error}"),
             },
             None => BuildError::Placement(error),
         }
@@ -240,13 +242,16 @@ impl Builder {
 /// Where the workers go.
 const PLACEMENT: &str = "SCHEDULER_PLACEMENT";
 
-/// An environment variable; unset and empty are nothing.
-fn variable<T>(name: &'static str, expected: &str, parse: impl Fn(&str) -> Option<T>) -> Result<Option<T>, BuildError> {
+/// An environment variable; unset and empty are nothing. `parse` says what is wrong with it.
+fn variable<T, E: Into<String>>(
+    name: &'static str,
+    parse: impl Fn(&str) -> Result<T, E>,
+) -> Result<Option<T>, BuildError> {
     let Some(value) = std::env::var_os(name).filter(|value| !value.is_empty()) else { return Ok(None) };
     let value = value.to_string_lossy().into_owned();
     match parse(value.trim()) {
-        Some(parsed) => Ok(Some(parsed)),
-        None => Err(BuildError::Environment { name, value, expected: expected.to_owned() }),
+        Ok(parsed) => Ok(Some(parsed)),
+        Err(problem) => Err(BuildError::Environment { name, value, problem: problem.into() }),
     }
 }
 

@@ -161,8 +161,9 @@ pub enum BuildError {
         name: &'static str,
         /// Its value.
         value: String,
-        /// What it should have been.
-        expected: String,
+        /// What is wrong with it: what was expected instead, or the place in it, counted from 0, and what is missing
+        /// there.
+        problem: String,
     },
     /// Workers cannot be placed as asked.
     Placement(numa::PlacementError),
@@ -187,7 +188,7 @@ impl fmt::Display for BuildError {
             BuildError::Workers { asked, limit } => write!(f, "workers({asked}): must be 1 to {limit}"),
             BuildError::Capacity => f.write_str("capacity(0): must be at least 1"),
             BuildError::StackSize { asked, least } => write!(f, "stack_size({asked}): must be at least {least} bytes"),
-            BuildError::Environment { name, value, expected } => write!(f, "{name}={value:?}: expected {expected}"),
+            BuildError::Environment { name, value, problem } => write!(f, "{name}={value:?}: {problem}"),
             BuildError::Placement(e) => write!(f, "placement: {e}"),
             BuildError::Membarrier(e) => write!(f, "barrier(Membarrier): the kernel refuses membarrier: {e}"),
             BuildError::Memory(e) => write!(f, "cannot map memory: {e}"),

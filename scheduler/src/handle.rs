@@ -154,9 +154,42 @@ impl Handle {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
+        self.spawn_or(OnFull::Wait, f)
+    }
+
+    /// [`Handle::spawn`] that never blocks.
+    ///
+    /// # Errors
+    /// Also [`SubmitError::Full`].
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let scheduler = scheduler::Scheduler::builder().workers(1).capacity(64).build()?;
+    /// let answer = match scheduler.try_spawn(|| 6 * 7) {
+    ///     Ok(handle) => handle.join()?,
+    ///     Err(refused) => refused.into_inner()(), // full: here and now
+    /// };
+    /// assert_eq!(answer, 42);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn try_spawn<F, T>(&self, f: F) -> Result<JoinHandle<T>, SubmitError<F>>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        self.spawn_or(OnFull::Refuse, f)
+    }
+
+    #[inline]
+    fn spawn_or<F, T>(&self, full: OnFull, f: F) -> Result<JoinHandle<T>, SubmitError<F>>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
         let (runnable, output) = task(f);
         // SAFETY: the task owns what it uses.
-        match unsafe { submit(&self.shared, runnable, OnFull::Wait) } {
+        match unsafe { submit(&self.shared, runnable, full) } {
             Ok(()) => Ok(JoinHandle::new(output)),
             Err(refused) => Err(refused.map(|runnable| untask(runnable, output))),
         }
@@ -198,10 +231,31 @@ impl Handle {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
+        self.spawn_future_or(OnFull::Wait, future)
+    }
+
+    /// [`Handle::spawn_future`] that never blocks.
+    ///
+    /// # Errors
+    /// Also [`SubmitError::Full`].
+    pub fn try_spawn_future<F>(&self, future: F) -> Result<JoinHandle<F::Output>, SubmitError<F>>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        self.spawn_future_or(OnFull::Refuse, future)
+    }
+
+    #[inline]
+    fn spawn_future_or<F>(&self, full: OnFull, future: F) -> Result<JoinHandle<F::Output>, SubmitError<F>>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
         // SAFETY: the scheduler of this handle; what keeps it later is said in the README of futures.
         let (right, head) = unsafe { future::task::<F, Ours>(future, Arc::as_ptr(&self.shared).cast()) };
         // SAFETY: the task owns what it uses.
-        match unsafe { submit(&self.shared, right, OnFull::Wait) } {
+        match unsafe { submit(&self.shared, right, full) } {
             // SAFETY: the handle's reference, with its type.
             Ok(()) => Ok(JoinHandle::of_future(unsafe { Joiner::new(head) })),
             Err(refused) => Err(refused.map(future::untask)),

@@ -167,7 +167,8 @@ impl<T> JoinHandle<T> {
         self.what.as_ref().is_none_or(What::is_finished)
     }
 
-    /// Cancels the task. Never blocks.
+    /// Cancels the task. Never blocks. What was queued stays in its queue, and keeps its place in the
+    /// [capacity](crate::Builder::capacity), until a worker comes upon it: closure or future are dropped then.
     ///
     /// A closure is cancelled if it has not started. True: it never ran and never will, and a join says so at once. A
     /// future is dropped as soon as it is not being polled. True: it was not finished; it may still become ready in a

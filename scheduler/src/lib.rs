@@ -1,4 +1,61 @@
-//! Lock-free task scheduler for NUMA hosts.
+//! A lock-free task scheduler for Linux on x86_64 NUMA hosts: closures, fork-join and futures, submitted from any
+//! thread, run on workers that are pinned across the nodes of the host and sleep on futexes.
+//!
+//! ```
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use scheduler::{Scheduler, ShutdownMode};
+//!
+//! let scheduler = Scheduler::new()?; // as many workers as the host allows
+//! scheduler.submit(|| println!("fire and forget"))?;
+//! let answer = scheduler.spawn(|| 6 * 7)?; // with a result: joined, or awaited
+//! assert_eq!(answer.join()?, 42);
+//!
+//! // Borrowed data: all tasks of the scope have ended when it returns.
+//! let mut words = vec![String::from("a"), String::from("b")];
+//! scheduler.scope(|s| {
+//!     for word in &mut words {
+//!         s.spawn(move |_| word.push('!'));
+//!     }
+//! });
+//! assert_eq!(words, ["a!", "b!"]);
+//!
+//! let report = scheduler.shutdown(ShutdownMode::Drain, std::time::Duration::from_secs(10));
+//! assert!(report.completed); // dropping it drains and joins as well
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # What to use
+//!
+//! | for | use |
+//! |---|---|
+//! | work that nobody waits for | [`Handle::submit`], many at once: [`Handle::submit_batch`] |
+//! | a result | [`Handle::spawn`], [`JoinHandle`] |
+//! | tasks that borrow | [`Handle::scope`] |
+//! | divide and conquer | [`join`], on a worker two stores when nobody steals |
+//! | futures, and waiting for a time | [`Handle::spawn_future`], [`block_on`], [`time`] |
+//! | a thread that submits much | [`Handle::register_submitter`] |
+//! | a node or a worker of one's choice | [`Handle::submit_on`], [`Place`] |
+//! | workers, placement, capacity, hooks | [`Scheduler::builder`], [`Builder`], also by environment variables |
+//! | what it has done | [`Handle::metrics`] |
+//!
+//! Everything a [`Handle`] can do a [`Scheduler`] can; handles are cheap to clone, and [`Handle::current`] gives a
+//! task that of its own scheduler.
+//!
+//! # What to rely on
+//!
+//! * **Order**: unspecified. Workers take what a thread submits oldest first, and what they submit themselves newest
+//!   first.
+//! * **Blocking**: what waits by name ([`JoinHandle::join`], `scope`, `join`, [`block_on`], `shutdown`, the drop of a
+//!   scheduler), and a submission to a scheduler with a [capacity](Builder::capacity) that is full
+//!   ([`Handle::try_submit`], [`Handle::try_spawn`] and [`Handle::try_spawn_future`] refuse instead). A worker that
+//!   waits runs other tasks meanwhile. A task that blocks in any other way keeps its worker; what is queued behind it is
+//!   taken over by another one that is free.
+//! * **Panics**: a task that panics ends alone. Whoever joins it gets the payload; else it is counted and given to
+//!   [`Builder::panic_handler`].
+//! * **Refusal**: errors give the closure back ([`SubmitError`], [`BatchError`]). An accepted task is run, or dropped
+//!   by a [`ShutdownMode::Abort`]; never lost, never run twice, also when its submission races with the shutdown.
+//! * **Forks**: the child of a fork has no workers; its submissions are refused as [`SubmitError::Forked`].
 #![cfg(not(all(loom, doctest)))]
 #![deny(unsafe_code)]
 

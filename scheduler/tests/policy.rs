@@ -200,3 +200,33 @@ fn whom_a_wake_relies_on() {
     assert!(reaches_out(1, false), "nobody stands by");
     assert!(!reaches_out(REMOTE_BACKLOG - 1, true) && reaches_out(REMOTE_BACKLOG, true));
 }
+
+/// A mean that is fine stays so until coarse forks were stolen, and what is hidden is asked for all the same by whoever
+/// insists. The control: a rule that forgets to insist, or to look at tasks, is told apart.
+#[test]
+fn fine_forks_are_left_alone_until_somebody_insists() {
+    let mut grain = Grain::UNTRIED;
+    assert!(!grain.is_fine(), "nobody has tried yet");
+    let mut thefts = 0;
+    while !grain.is_fine() {
+        grain = grain.learn(1_000);
+        thefts += 1;
+    }
+    assert!((2..64).contains(&thefts), "{thefts} thefts until small forks are known as such");
+    assert!(!grain.learn(1_000_000).is_fine(), "one coarse fork is heard of at once");
+    assert!(!grain.learn(u64::MAX).is_fine(), "however long it took");
+    let hidden = |tasks, forks| Hidden { tasks, forks, grain };
+    assert!(hidden(0, 3).any() && !hidden(0, 0).any());
+    assert!(!hidden(0, 3).worth_asking(false), "fine");
+    assert!(hidden(0, 3).worth_asking(true), "insisted");
+    assert!(!hidden(0, 0).worth_asking(true), "nothing");
+    assert!(hidden(1, 0).worth_asking(false), "a task");
+    assert!(hidden(0, 3).worth_a_wake(false), "nobody stands by");
+    assert!(!hidden(0, 3).worth_a_wake(true), "somebody does");
+    assert!(hidden(1, 3).worth_a_wake(true), "a task beside them");
+    assert!(Hidden { grain: Grain::UNTRIED, ..hidden(0, 1) }.worth_a_wake(true), "coarse");
+    for coarse in [false, true] {
+        let naps: Vec<u64> = std::iter::successors(Some(first_nap(coarse)), |&nap| Some(next_nap(nap))).take(9).collect();
+        assert!(naps.is_sorted() && naps.iter().all(|&nap| (1..=150).contains(&nap)), "{naps:?}");
+    }
+}

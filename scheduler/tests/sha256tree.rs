@@ -406,9 +406,21 @@ fn json_names_paths_as_they_are_and_says_what_could_not_be_written() {
 
 #[test]
 fn a_placement_that_this_host_has_not_is_blamed_on_its_variable() {
-    let (temp, mut command) = (Temp::new(), Command::new(example()));
-    command.arg(&temp.0).env("SCHEDULER_PLACEMENT", "cpus:99999").stdout(Stdio::piped()).stderr(Stdio::piped());
-    let output = finish(&mut command);
-    assert_code(&output, 2);
-    assert!(stderr(&output).contains("SCHEDULER_PLACEMENT"), "{}", stderr(&output));
+    let temp = Temp::new();
+    let said = |placement: &str| {
+        let mut command = Command::new(example());
+        command.arg(&temp.0).env("SCHEDULER_PLACEMENT", placement).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let output = finish(&mut command);
+        assert_code(&output, 2);
+        let said = stderr(&output);
+        assert!(said.contains("SCHEDULER_PLACEMENT"), "{said}");
+        said
+    };
+    let missing = said("cpus:4999");
+    assert!(missing.contains("not on this host"), "{missing}");
+    // A list with a typo: where it is.
+    let typo = said("cpus:0-3,x");
+    assert!(typo.contains("position 9"), "{typo}");
+    let unknown = said("spred");
+    assert!(unknown.contains("expected spread"), "{unknown}");
 }

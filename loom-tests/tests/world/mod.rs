@@ -13,6 +13,7 @@ use scheduler::internals::park::Parker;
 use scheduler::internals::phase::{Phase, PhaseWord};
 use scheduler::internals::sync::{AcqRel, Acquire, Arc, AtomicU32, Racy, lights_out};
 use scheduler::internals::task::cells::{Cells, Depots};
+use scheduler::internals::task::raw::{Header, Verb};
 use scheduler::internals::worker::{Context, Hooks, Remote, Shared, Tuning, Wait};
 use scheduler::{Place, Submitter};
 use std::sync::OnceLock;
@@ -111,6 +112,38 @@ impl Tally {
         self.payloads[task].with(|payload| unsafe { *payload = task + 1 });
         move || self.run(task)
     }
+}
+
+/// A latent fork that reports to the tally like a task.
+#[repr(C)]
+pub(crate) struct Fork {
+    header: Header,
+    tally: &'static Tally,
+    task: usize,
+}
+
+impl Fork {
+    pub(crate) fn new(tally: &'static Tally, task: usize) -> Fork {
+        // SAFETY: nobody has the task yet.
+        tally.payloads[task].with(|payload| unsafe { *payload = task + 1 });
+        Fork { header: Header { run: run_fork }, tally, task }
+    }
+
+    /// The pointer that stands in a queue.
+    pub(crate) fn header(&self) -> *mut Header {
+        std::ptr::from_ref(self).cast_mut().cast()
+    }
+
+    /// By whoever has settled it.
+    pub(crate) fn run(&self) {
+        self.tally.run(self.task);
+    }
+}
+
+/// # Safety The header is that of a fork which lives.
+unsafe fn run_fork(header: *mut Header, _: &Cells, _: Verb) {
+    // SAFETY: the caller's promise.
+    unsafe { &*header.cast::<Fork>() }.run();
 }
 
 fn host(workers: usize) -> (Topology, Vec<Seat>) {

@@ -17,6 +17,8 @@ const FENCED: u64 = 1 << 61;
 const HUNGRY: u64 = 1 << 62;
 const CLOSED: u64 = 1 << 59;
 const BARE: u64 = 1 << 58;
+/// Look, and nobody of this shard stands by.
+const ALONE: u64 = 1 << 57;
 /// None of the five above; the sign, so that a poll is one comparison with memory. Inverted, because the child of a
 /// fork finds a wiped word, which must not look calm.
 const CALM: u64 = 1 << 63;
@@ -58,6 +60,11 @@ impl State {
     pub fn bare(self) -> bool {
         self.0 & BARE != 0
     }
+    /// Anything that an owner who has pushed a fork must attend to.
+    #[inline(always)]
+    pub fn asks(self, heed: Heed) -> bool {
+        self.0 & heed.0 != 0
+    }
     /// Bit mask of the workers that sleep or are about to.
     pub fn idle(self) -> u32 {
         (self.0 & IDLE) as u32
@@ -81,11 +88,12 @@ impl State {
 
     /// Sets the bits that follow from the others.
     fn derive(self) -> State {
-        let mut bits = self.0 & !(LOOK | CALM);
+        let mut bits = self.0 & !(LOOK | ALONE | CALM);
         if self.searching() == 0 {
             bits &= !HUNGRY;
             if self.fast() == 0 && bits & (IDLE | SIBLINGS) != 0 {
-                bits |= LOOK;
+                let alone = bits & STANDBY == 0 && !planted("fine-wakes-nobody");
+                bits |= if alone { LOOK | ALONE } else { LOOK };
             }
         }
         // While somebody searches and others sleep, a submitter relies on the searcher to wake the next: that takes a
@@ -108,6 +116,28 @@ impl fmt::Debug for State {
             .field("hungry", &self.hungry())
             .field("fenced", &self.fenced())
             .finish()
+    }
+}
+
+/// What an owner heeds who has pushed a fork. (In the child of a fork, where the word is wiped, that is nothing: its
+/// threads are gone.)
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Heed(u64);
+
+impl Heed {
+    /// The forks are worth a wake.
+    pub const COARSE: Heed = Heed(HUNGRY | FENCED | LOOK);
+    /// They are not as long as somebody stands by.
+    pub const FINE: Heed = Heed(HUNGRY | FENCED | ALONE);
+
+    /// The number of a mask.
+    pub const fn bits(self) -> u64 {
+        self.0
+    }
+    /// The mask of a number that [`Heed::bits`] has returned.
+    #[inline(always)]
+    pub const fn from_bits(bits: u64) -> Self {
+        Heed(bits)
     }
 }
 

@@ -45,6 +45,11 @@ impl Mode {
         }
     }
 
+    /// There is no membarrier, and never was.
+    pub fn is_bare(&self) -> bool {
+        self.bare
+    }
+
     /// Calls of `membarrier` so far.
     pub fn heavies(&self) -> u64 {
         self.heavies.load(Relaxed)

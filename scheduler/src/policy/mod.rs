@@ -1,10 +1,12 @@
 #![doc = include_str!("README.md")]
 
+mod grain;
 mod layout;
 mod place;
 mod search;
 mod wake;
 
+pub use grain::{Grain, Hidden, first_nap, next_nap};
 pub use layout::{Layout, Shard, Spot};
 pub use place::Place;
 pub use search::{Rounds, Victims, far_turn, share, spoken_for};

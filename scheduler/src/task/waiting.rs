@@ -2,8 +2,18 @@
 #![expect(unsafe_code, reason = "owns a waker through a number")]
 
 use crate::park::Waiter;
+use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::OnceLock;
 use std::task::Waker;
+
+/// Where a panic goes that no handle receives. Set once, by those who know which threads are workers.
+static UNSEEN: OnceLock<fn(Box<dyn Any + Send>)> = OnceLock::new();
+
+/// From now on `report` is given the panics that no handle receives; the first one to say so is.
+pub fn report_unseen_to(report: fn(Box<dyn Any + Send>)) {
+    UNSEEN.get_or_init(|| report);
+}
 
 /// The right to tell one waiter once.
 pub enum Waiting {
@@ -24,7 +34,8 @@ impl From<Waiter> for Waiting {
 struct Far(Waker);
 
 impl Waiting {
-    /// Uses the right. A waker is foreign code: a panic of it must not keep a task from ending, and is dropped.
+    /// Uses the right. A waker is foreign code: a panic of it must not keep a task from ending. On a worker it is
+    /// reported like that of a detached task, elsewhere dropped.
     #[cold]
     pub fn tell(self) {
         match self {
@@ -33,7 +44,7 @@ impl Waiting {
             }
             Waiting::Task(waker) => {
                 if let Err(payload) = catch_unwind(AssertUnwindSafe(|| waker.wake())) {
-                    drop_quietly(payload);
+                    UNSEEN.get().unwrap_or(&(drop_quietly as _))(payload);
                 }
             }
         }

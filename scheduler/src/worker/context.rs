@@ -13,7 +13,9 @@ use crate::roll::Roll;
 use crate::sync::{Arc, Registration, Relaxed, full_fence, light, ticks_per_us};
 use crate::task::cells::Cells;
 use crate::task::raw::{Header, Job, RawTask, Verb};
+use crate::task::waiting::{drop_quietly, report_unseen_to};
 use numa::PinCheck;
+use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -30,6 +32,14 @@ thread_local! {
 pub fn current<'a>() -> Option<&'a Context> {
     // SAFETY: set by `Context::enter` for as long as the context lives on this thread's stack.
     unsafe { CURRENT.get().as_ref() }
+}
+
+/// The end of a panic that no handle receives.
+fn unseen(payload: Box<dyn Any + Send>) {
+    match current() {
+        Some(context) => context.panicked(payload),
+        None => drop_quietly(payload),
+    }
 }
 
 /// The owner's half of a worker.
@@ -85,6 +95,9 @@ impl Context {
     /// The context of worker `index` for the calling thread, which must be its thread.
     pub fn new(shared: &Arc<Shared>, index: usize, cells: &Cells, stack_floor: usize) -> Self {
         let me: &Remote = &shared.workers[index];
+        if shared.mode.is_bare() {
+            me.forks.fence_pops();
+        }
         let rate = ticks_per_us();
         Context {
             shared: shared.clone(),
@@ -143,6 +156,7 @@ impl Context {
 
     /// Runs `f` with this context as the thread's current one.
     pub fn enter(&self, f: impl FnOnce()) {
+        report_unseen_to(unseen);
         CURRENT.set(self);
         f();
         CURRENT.set(null());
@@ -296,18 +310,18 @@ impl Context {
         if !self.forks().push(frame) {
             return false;
         }
-        self.poll();
+        // As in `poll`; a fork that is not worth a wake heeds less.
+        light();
+        if self.word().load().asks(self.me().heed()) {
+            self.attend();
+        }
         true
     }
 
     /// Settles the newest latent fork. True: it is the caller's. False: a thief has it, or had it.
     #[inline(always)]
     pub fn pop_fork(&self) -> bool {
-        let poll = || {
-            light();
-            self.word().load().attention()
-        };
-        self.forks().pop_polled(poll, || self.attend_pop())
+        self.forks().pop(light)
     }
 
     // ---- hungry and parked peers -----------------------------------------------------------------------------
@@ -350,8 +364,8 @@ impl Context {
     /// Forks that are not worth a theft wake nobody as long as a standby would find them.
     #[inline(always)]
     fn shall_give(&self, state: State) -> bool {
-        let only_fine = || state.standby() && self.me().is_fine() && self.ring().private_len() == 0;
-        state.hungry() || state.look() && !only_fine()
+        let worth = || self.me().public_len() != 0 || self.me().hidden().worth_a_wake(state.standby());
+        state.hungry() || state.look() && worth()
     }
 
     /// The same in the middle of a pop.

@@ -220,7 +220,7 @@ impl Context {
         let Some((victim, began)) = fork else { return };
         let victim = &self.shared.workers[victim as usize];
         victim.learn_grain(self.shared.tuning.task_ns.unwrap_or_else(|| self.ns(ticks().wrapping_sub(began))));
-        if victim.is_fine() {
+        if victim.grain().is_fine() {
             // Finding it was no success: it does not prolong the next search.
             self.shorten_spin();
         }
@@ -337,8 +337,7 @@ impl Context {
 
     /// Another worker within reach hides something that is worth asking for; with `insist` whatever it is.
     pub(super) fn others_hide(&self, reach: Rounds, insist: bool) -> bool {
-        let hides = |worker: &Remote| worker.hides_coarse() || insist && worker.private_hint() != 0;
-        self.victims.within(reach).iter().any(|&v| hides(&self.shared.workers[v as usize]))
+        self.victims.within(reach).iter().any(|&v| self.shared.workers[v as usize].hidden().worth_asking(insist))
     }
 
     /// Another worker has tasks that only it, or a rescue, can reach.

@@ -1,8 +1,10 @@
 //! The half of a worker that other threads may touch.
 #![expect(unsafe_code, reason = "wakes a futex word by address")]
 
-use crate::config::{FINE_NS, FORKS, RING};
+use crate::config::{FORKS, RING};
+use crate::idle::Heed;
 use crate::park::Parker;
+use crate::policy::{Grain, Hidden};
 use crate::queue::forks::Forks;
 use crate::queue::local::Ring;
 use crate::roll::Roll;
@@ -79,6 +81,14 @@ impl Count {
     }
 }
 
+/// What the forks of one worker have been worth: a hint that thieves keep, and what follows from it for the owner's
+/// look at the idle word. Two thieves at once may leave a mask that does not follow from the mean: until the next theft
+/// the owner wakes somebody for nothing, or leaves a fork to the standby, who goes by the mean.
+struct Worth {
+    grain: AtomicU32,
+    heed: AtomicU64,
+}
+
 /// What others may touch of one worker.
 pub struct Remote {
     /// Tasks.
@@ -95,8 +105,8 @@ pub struct Remote {
     pub parker: Arc<Parker>,
     /// 1 while it is counted as fast. Whoever takes the mark away uncounts it.
     fast: Line<AtomicU32>,
-    /// Mean nanoseconds of the forks stolen from it, a hint that thieves keep.
-    grain: Line<AtomicU32>,
+    /// What its forks have been worth.
+    worth: Line<Worth>,
     /// Statistics, and the sign of life that the standby watches.
     pub counters: Line<Counters>,
     /// Its shard.
@@ -125,8 +135,10 @@ impl Remote {
             alarm: Alarm::new(),
             parker: Arc::new(Parker::new()),
             fast: Line(AtomicU32::new(0)),
-            // Nobody has tried yet: worth a try.
-            grain: Line(AtomicU32::new(16 * FINE_NS)),
+            worth: Line(Worth {
+                grain: AtomicU32::new(Grain::UNTRIED.bits()),
+                heed: AtomicU64::new(Heed::COARSE.bits()),
+            }),
             counters: Line(Counters::default()),
             shard,
             bit,
@@ -148,22 +160,31 @@ impl Remote {
         self.ring.private_hint() + self.forks.private_len()
     }
 
-    /// Its forks have not been worth a theft lately.
+    /// What its forks have been worth. Relaxed, here and below: a hint.
+    pub fn grain(&self) -> Grain {
+        Grain::from_bits(self.worth.0.grain.load(Relaxed))
+    }
+
+    /// What its owner heeds after the push of a fork.
     #[inline(always)]
-    pub fn is_fine(&self) -> bool {
-        self.grain.0.load(Relaxed) < FINE_NS
+    pub fn heed(&self) -> Heed {
+        Heed::from_bits(self.worth.0.heed.load(Relaxed))
     }
 
-    /// A thief has run a fork of this worker in `ns`. Relaxed: a lost update changes the mean a little.
+    /// A thief has run a fork of this worker in `ns`. A lost update changes the mean a little.
     pub fn learn_grain(&self, ns: u64) {
-        let mean = u64::from(self.grain.0.load(Relaxed));
-        let mean = (mean * 7 + ns) / 8;
-        self.grain.0.store(mean.min(1 << 30) as u32, Relaxed);
+        let grain = self.grain().learn(ns);
+        self.worth.0.grain.store(grain.bits(), Relaxed);
+        let heed = if grain.is_fine() { Heed::FINE } else { Heed::COARSE };
+        if heed != self.heed() {
+            self.worth.0.heed.store(heed.bits(), Relaxed);
+        }
     }
 
-    /// It hides something that is worth asking for.
-    pub fn hides_coarse(&self) -> bool {
-        self.ring.private_hint() != 0 || !self.is_fine() && self.forks.private_len() != 0
+    /// What only its owner or a rescue reaches.
+    #[inline]
+    pub fn hidden(&self) -> Hidden {
+        Hidden { tasks: self.ring.private_hint(), forks: self.forks.private_len(), grain: self.grain() }
     }
 
     /// The worker is counted as fast.

@@ -4,11 +4,12 @@ use super::context::Context;
 use super::help::Wait;
 use super::remote::Remote;
 use super::shared::Quiet;
-use crate::config::{FREED_BLOCKS, GATHER_NS, PATIENCE_US, STANDBY_MAX_US, STANDBY_MIN_US, STEAL_MAX, UNSURE_MS};
+use super::timers::shorter;
+use crate::config::{FREED_BLOCKS, GATHER_NS, GIVE_BACK_MS, PATIENCE_US, STEAL_MAX, UNSURE_MS};
 use crate::idle::Role;
 use crate::park::Parked;
 use crate::phase::Phase;
-use crate::policy::Rounds;
+use crate::policy::{Rounds, first_nap, next_nap};
 use crate::sync::{Relaxed, pause, planted, ticks, yield_now};
 use crate::task::raw::Header;
 use std::time::Duration;
@@ -36,7 +37,6 @@ impl Context {
         {
             return outcome;
         }
-        self.give_memory_back();
         let mut searching = !self.is_fast() && self.begin_search();
         loop {
             if searching {
@@ -208,8 +208,8 @@ impl Context {
         let standby = self.word().announce(self.me().bit, Role { searching, fast }, watch);
         let sure = self.shared.heavy_side();
         // Fine forks alone are worth a look now and then.
-        let fine = !self.others_hide(Rounds::ALL, false) && self.others_private();
-        let mut nap = Duration::from_micros(if fine { STANDBY_MAX_US } else { STANDBY_MIN_US });
+        let mut nap =
+            if standby { first_nap(self.others_hide(Rounds::ALL, false) || !self.others_private()) } else { 0 };
         let mut stuck = false;
         loop {
             if stuck || wait.is_some_and(Wait::is_over) || !planted("park-no-look") && self.work_for_me(standby) {
@@ -220,7 +220,7 @@ impl Context {
             }
             self.check_binding();
             let limit = if standby {
-                Some(nap)
+                Some(Duration::from_micros(nap))
             } else {
                 self.tidy();
                 (!sure).then_some(Duration::from_millis(UNSURE_MS))
@@ -230,8 +230,10 @@ impl Context {
                 self.clear_alarm();
                 return self.stay(standby);
             }
+            let giving = if standby { None } else { self.until_giving_back(wait) };
+            let giving = giving.filter(|giving| limit.is_none_or(|limit| *giving < limit));
             self.me().counters.0.parks.add(1);
-            let parked = self.me().parker.park(limit);
+            let parked = self.me().parker.park(shorter(limit, giving));
             self.clear_alarm();
             if self.word().load().idle() & 1 << self.me().bit == 0 {
                 // A waker has chosen this worker and counted it as a searcher.
@@ -243,12 +245,16 @@ impl Context {
             if parked == Parked::TimedOut && !sure {
                 return self.stay(standby);
             }
+            if parked == Parked::TimedOut && giving.is_some() {
+                self.give_memory_back();
+                return Outcome::Again;
+            }
             if parked == Parked::TimedOut && standby {
                 self.me().counters.0.naps.add(1);
-                nap = (nap * 2).min(Duration::from_micros(STANDBY_MAX_US));
+                nap = next_nap(nap);
                 let peers = self.sample(true);
                 stuck = peers.stuck || self.others_late();
-                self.insist.set(stuck);
+                self.insist.set(stuck && !planted("fine-never-insists"));
                 if !peers.watch && !self.anyone_fast() {
                     return self.stay(standby);
                 }
@@ -336,10 +342,16 @@ impl Context {
         self.me().counters.0.cells_returned.set(cells);
         self.me().counters.0.cell_trips.set(trips);
         let pin = self.scanner.pin();
+        let mut freed = 0;
         self.shared.lanes.scan(&pin, 0, |entry| -> Option<()> {
             entry.lane.trim();
+            freed += entry.lane.take_freed();
             None
         });
+        if freed != 0 {
+            // Relaxed: a number.
+            self.shared.freed.fetch_add(freed, Relaxed);
+        }
         let orphans = self.shared.lanes.orphans(&pin);
         drop(pin);
         if orphans {
@@ -348,17 +360,25 @@ impl Context {
         self.scanner.flush();
     }
 
-    /// Many freed blocks: the allocator may sit on them, so it is asked to give them back to the system. Takes
-    /// milliseconds, so it comes before the search, when nobody counts on this worker.
+    /// How long a worker sleeps at most before it gives memory back. Many freed blocks: the allocator may sit on them.
+    fn until_giving_back(&self, wait: Option<&dyn Wait>) -> Option<Duration> {
+        let due = wait.is_none() && self.shared.freed.load(Relaxed) > FREED_BLOCKS;
+        due.then_some(Duration::from_millis(GIVE_BACK_MS))
+    }
+
+    /// The sleep of [`Context::until_giving_back`] is over: asks the allocator to give memory back to the system. That
+    /// takes milliseconds, so it comes after some idleness, from a worker that nobody counts on meanwhile.
+    #[cold]
     fn give_memory_back(&self) {
-        self.shared.lanes.scan(&self.scanner.pin(), 0, |entry| -> Option<()> {
-            self.shared.freed.fetch_add(entry.lane.take_freed(), Relaxed);
-            None
-        });
-        if self.shared.freed.load(Relaxed) > FREED_BLOCKS && self.shared.freed.swap(0, Relaxed) != 0 {
-            self.slow_down();
+        if !self.word().retract(self.me().bit, false) {
+            // Chosen just now.
+            return;
+        }
+        self.end_search();
+        if self.shared.freed.swap(0, Relaxed) != 0 {
             crate::sys::release_free_memory();
         }
+        self.word().begin_search(u64::MAX);
     }
 
     /// The worker is announced and has found nothing: is that the end, or at least a quiet moment? `None`: sleep.

@@ -127,7 +127,7 @@ impl Context {
 }
 
 /// The shorter of two limits.
-fn shorter(a: Option<Duration>, b: Option<Duration>) -> Option<Duration> {
+pub(super) fn shorter(a: Option<Duration>, b: Option<Duration>) -> Option<Duration> {
     match (a, b) {
         (Some(a), Some(b)) => Some(a.min(b)),
         (a, b) => a.or(b),

@@ -266,3 +266,44 @@ fn sizes_and_alignments() {
     });
     assert_eq!(handle.unwrap().join().unwrap().0, [9; 256]);
 }
+
+/// Foreign wakers that panic: what is waited for ends all the same, and the handler hears of them.
+#[test]
+fn wakers_that_panic_are_reported() {
+    struct Alarm;
+    impl std::task::Wake for Alarm {
+        fn wake(self: Arc<Self>) {
+            panic!("no wake");
+        }
+    }
+    std::panic::set_hook(Box::new(|_| {}));
+    let heard = Arc::new(AtomicUsize::new(0));
+    let seen = heard.clone();
+    let builder = Scheduler::builder().workers(1);
+    let handler = move |payload: &(dyn std::any::Any + Send)| {
+        assert_eq!(payload.downcast_ref::<&str>(), Some(&"no wake"));
+        seen.fetch_add(1, SeqCst);
+    };
+    let scheduler = builder.panic_handler(handler).build().unwrap();
+    let alarm = std::task::Waker::from(Arc::new(Alarm));
+    let mut context = Context::from_waker(&alarm);
+    // A closure and a future that somebody waits for.
+    let (go, gate) = std::sync::mpsc::channel::<()>();
+    let mut closure = scheduler.spawn(move || gate.recv().is_ok()).unwrap();
+    let mut future = scheduler.spawn_future(async { 7 }).unwrap();
+    assert!(Pin::new(&mut closure).poll(&mut context).is_pending());
+    assert!(Pin::new(&mut future).poll(&mut context).is_pending());
+    go.send(()).unwrap();
+    eventually("two reports", || heard.load(SeqCst) == 2);
+    assert_eq!((closure.join().unwrap(), future.join().unwrap()), (true, 7));
+    // A timer, which its worker fires.
+    let timed = async move {
+        let mut sleep = Box::pin(scheduler::time::sleep(std::time::Duration::from_millis(1)));
+        assert!(sleep.as_mut().poll(&mut Context::from_waker(&alarm)).is_pending());
+        sleep
+    };
+    let sleep = scheduler.spawn_future(timed).unwrap().join().unwrap();
+    eventually("three reports", || heard.load(SeqCst) == 3);
+    drop(sleep);
+    assert_eq!(scheduler.metrics().panics, 3);
+}

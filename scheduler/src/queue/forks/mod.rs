@@ -10,13 +10,16 @@
 
 #![expect(unsafe_code, reason = "one thread owns a stack of forks: a promise the compiler cannot check")]
 
-use crate::sync::{Acquire, AtomicPtr, AtomicU32, AtomicU64, Line, Ordering, Relaxed, Release, ord, planted};
+use crate::sync::{
+    Acquire, AtomicPtr, AtomicU32, AtomicU64, Line, Ordering, Relaxed, Release, full_fence, ord, planted,
+};
 use std::fmt;
 use std::marker::PhantomData;
 use std::ptr::null_mut;
 
-/// `version:39 | head:12 | pending:1 | limit:12`, from the low end: the owner's pop gets `limit` by one shift.
-/// `split = limit - pending`; the word is *calm* when `pending` is 0, else it carries an intent to publish one fork.
+/// `version:39 | head:12 | pending:1 | limit:11 | bare:1`, from the low end: the owner's pop gets `limit` by one shift,
+/// and a limit beyond every depth when `bare` is set. `split = limit - pending`; the word is *calm* when `pending` is 0,
+/// else it carries an intent to publish one fork.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Control(u64);
 
@@ -27,10 +30,20 @@ impl Control {
     const PENDING_SHIFT: u32 = Self::LIMIT_SHIFT - 1;
     const HEAD_SHIFT: u32 = Self::PENDING_SHIFT - Self::POSITION_BITS;
     const VERSIONS: u64 = 1 << Self::HEAD_SHIFT;
+    /// There is no membarrier: an owner fences in each pop. Never changes once there are thieves.
+    const BARE: u64 = 1 << 63;
 
+    /// What the owner's pop compares with: [`limit`](Control::limit), unless it must fence before it may compare.
+    #[inline(always)]
+    const fn barred(self) -> u32 {
+        (self.0 >> Self::LIMIT_SHIFT) as u32
+    }
+    const fn is_bare(self) -> bool {
+        self.0 & Self::BARE != 0
+    }
     /// First depth that no intent covers: everything from here on is the owner's alone.
     const fn limit(self) -> u32 {
-        (self.0 >> Self::LIMIT_SHIFT) as u32
+        ((self.0 & !Self::BARE) >> Self::LIMIT_SHIFT) as u32
     }
     const fn pending(self) -> u32 {
         (self.0 >> Self::PENDING_SHIFT) as u32 & 1
@@ -48,7 +61,7 @@ impl Control {
         let version = self.0.wrapping_add(!planted("lf_version") as u64) % Self::VERSIONS;
         let limit = (split + pending) as u64;
         let positions = limit << Self::LIMIT_SHIFT | (head as u64) << Self::HEAD_SHIFT;
-        Control(positions | (pending as u64) << Self::PENDING_SHIFT | version)
+        Control(self.0 & Self::BARE | positions | (pending as u64) << Self::PENDING_SHIFT | version)
     }
     /// Public are `head..split`, no intent.
     fn calm(self, head: u32, split: u32) -> Control {
@@ -114,12 +127,20 @@ impl<T, const CAP: usize> Forks<T, CAP> {
 
     /// An empty stack whose version begins at `version`, so that tests can start it near its wrap.
     pub fn new_at(version: u64) -> Self {
-        const { assert!(CAP as u64 <= Control::MASK) };
+        const { assert!(CAP as u64 <= Control::MASK / 2) };
         Forks {
             control: Line(AtomicU64::new(version % Control::VERSIONS)),
             tail: Line(AtomicU32::new(0)),
             slots: std::array::from_fn(|_| AtomicPtr::new(null_mut())),
         }
+    }
+
+    /// From now on each pop is a full fence, and so is the barrier of a [`rescue`](Forks::rescue). Before the first push.
+    pub fn fence_pops(&self) {
+        // Relaxed, both: nobody concludes anything from an empty stack.
+        let seen = Control(self.control.0.load(Relaxed));
+        let alone = self.swing(seen, Control(seen.0 | Control::BARE), Relaxed);
+        debug_assert!(alone, "somebody uses the stack already");
     }
 
     /// The owner's side.
@@ -215,42 +236,29 @@ impl<T, const CAP: usize> Owner<'_, T, CAP> {
 
     /// Settles the newest fork. True: it is the caller's to run. False: a thief has it, or had it.
     ///
-    /// `between` runs after `tail` has been lowered and before the intents are looked at. It must contain the light
-    /// side of the barrier, and may publish, but not push or pop.
+    /// `light` is the light side of the barrier, between the lowering of `tail` and the look at the intents.
     #[inline(always)]
-    pub fn pop(self, between: impl FnOnce()) -> bool {
-        self.pop_polled(
-            || {
-                between();
-                false
-            },
-            || {},
-        )
-    }
-
-    /// [`Owner::pop`] for the hot path: `poll` is the light side of the barrier and a look whether anything is to be
-    /// attended to; if so `attend` runs, out of line, before the intents are looked at.
-    #[inline(always)]
-    pub fn pop_polled(self, poll: impl FnOnce() -> bool, attend: impl FnOnce()) -> bool {
+    pub fn pop(self, light: impl FnOnce()) -> bool {
         let tail = self.forks.tail.0.load(Relaxed);
         debug_assert!(tail != 0, "a pop without a push");
         let at = tail.wrapping_sub(1);
         self.forks.tail.0.store(at, ord("LF2", Release));
+        light();
         // Relaxed: the barrier is what orders this load; the frame is this thread's own.
-        if !poll() && at >= Control(self.forks.control.0.load(Relaxed)).limit() {
+        if at >= Control(self.forks.control.0.load(Relaxed)).barred() {
             return true;
         }
-        self.pop_slowly(at, attend)
+        self.pop_contended(at)
     }
 
     #[cold]
     #[inline(never)]
-    fn pop_slowly(self, at: u32, attend: impl FnOnce()) -> bool {
-        attend();
-        self.pop_contended(at)
-    }
-
     fn pop_contended(self, at: u32) -> bool {
+        // Relaxed: it never changes.
+        if Control(self.forks.control.0.load(Relaxed)).is_bare() {
+            // The light side of a pop against a rescue where there is no membarrier.
+            full_fence("LF9");
+        }
         loop {
             let seen = Control(self.forks.control.0.load(ord("LF7", Acquire)));
             if at >= seen.limit() {

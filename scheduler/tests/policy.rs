@@ -226,7 +226,8 @@ fn fine_forks_are_left_alone_until_somebody_insists() {
     assert!(hidden(1, 3).worth_a_wake(true), "a task beside them");
     assert!(Hidden { grain: Grain::UNTRIED, ..hidden(0, 1) }.worth_a_wake(true), "coarse");
     for coarse in [false, true] {
-        let naps: Vec<u64> = std::iter::successors(Some(first_nap(coarse)), |&nap| Some(next_nap(nap))).take(9).collect();
+        let naps: Vec<u64> =
+            std::iter::successors(Some(first_nap(coarse)), |&nap| Some(next_nap(nap))).take(9).collect();
         assert!(naps.is_sorted() && naps.iter().all(|&nap| (1..=150).contains(&nap)), "{naps:?}");
     }
 }

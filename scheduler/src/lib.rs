@@ -49,8 +49,8 @@
 //! * **Blocking**: what waits by name ([`JoinHandle::join`], `scope`, `join`, [`block_on`], `shutdown`, the drop of a
 //!   scheduler), and a submission to a scheduler with a [capacity](Builder::capacity) that is full
 //!   ([`Handle::try_submit`], [`Handle::try_spawn`] and [`Handle::try_spawn_future`] refuse instead). A worker that
-//!   waits runs other tasks meanwhile. A task that blocks in any other way keeps its worker; what is queued behind it is
-//!   taken over by another one that is free.
+//!   waits runs other tasks meanwhile. A task that blocks in any other way keeps its worker; what is queued behind it
+//!   is taken over by another one that is free.
 //! * **Panics**: a task that panics ends alone. Whoever joins it gets the payload; else it is counted and given to
 //!   [`Builder::panic_handler`].
 //! * **Refusal**: errors give the closure back ([`SubmitError`], [`BatchError`]). An accepted task is run, or dropped

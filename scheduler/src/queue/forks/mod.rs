@@ -18,8 +18,8 @@ use std::marker::PhantomData;
 use std::ptr::null_mut;
 
 /// `version:39 | head:12 | pending:1 | limit:11 | bare:1`, from the low end: the owner's pop gets `limit` by one shift,
-/// and a limit beyond every depth when `bare` is set. `split = limit - pending`; the word is *calm* when `pending` is 0,
-/// else it carries an intent to publish one fork.
+/// and a limit beyond every depth when `bare` is set. `split = limit - pending`; the word is *calm* when `pending` is
+/// 0, else it carries an intent to publish one fork.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Control(u64);
 
@@ -135,7 +135,7 @@ impl<T, const CAP: usize> Forks<T, CAP> {
         }
     }
 
-    /// From now on each pop is a full fence, and so is the barrier of a [`rescue`](Forks::rescue). Before the first push.
+    /// From now on each pop is a full fence, as is the barrier of a [`rescue`](Forks::rescue). Before the first push.
     pub fn fence_pops(&self) {
         // Relaxed, both: nobody concludes anything from an empty stack.
         let seen = Control(self.control.0.load(Relaxed));

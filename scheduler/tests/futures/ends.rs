@@ -300,7 +300,7 @@ fn wakers_that_panic_are_reported() {
     let timed = async move {
         let mut sleep = Box::pin(scheduler::time::sleep(std::time::Duration::from_millis(1)));
         assert!(sleep.as_mut().poll(&mut Context::from_waker(&alarm)).is_pending());
-        sleep
+        Some(sleep) // kept until it has fired
     };
     let sleep = scheduler.spawn_future(timed).unwrap().join().unwrap();
     eventually("three reports", || heard.load(SeqCst) == 3);

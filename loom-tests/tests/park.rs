@@ -1,10 +1,11 @@
 //! The park token: see `scheduler/src/park/README.md`.
 #![cfg(loom)]
 
+use io_uring::opcode;
 use loom::thread;
 use loom_tests::model;
-use scheduler::internals::park::{Due, Parked, Parker};
-use scheduler::internals::sync::{Arc, AtomicU32, Racy, Relaxed, yield_now};
+use scheduler::internals::park::{Parked, Parker};
+use scheduler::internals::sync::{Arc, AtomicU32, Port, Racy, Relaxed, Setup, Stay, yield_now};
 use std::time::Duration;
 
 /// A parker, and what tokens announce.
@@ -12,8 +13,6 @@ struct World {
     parker: Parker,
     payload: Racy<u32>,
     count: AtomicU32,
-    /// What the ring's owner sleeps on; carries no order of its own.
-    driver: AtomicU32,
 }
 
 // SAFETY: loom checks every access to `payload`.
@@ -21,12 +20,7 @@ unsafe impl Sync for World {}
 
 impl World {
     fn new() -> Arc<World> {
-        Arc::new(World {
-            parker: Parker::new(),
-            payload: Racy::new(0),
-            count: AtomicU32::new(0),
-            driver: AtomicU32::new(0),
-        })
+        Arc::new(World { parker: Parker::new(), payload: Racy::new(0), count: AtomicU32::new(0) })
     }
 
     fn write(&self) {
@@ -125,31 +119,61 @@ fn timeout_loses_nothing() {
     });
 }
 
-/// Exactly one side sees to the wake: the deliverer of the token, or the owner who does not sleep.
+/// Exactly one side sees to the wake: the deliverer of the token, who finds the bell, or the owner who does not sleep.
 #[test]
 fn ring_sleep() {
     model("park::ring_sleep", Some(6), 10, || {
         let world = World::new();
-        let deliverer = {
-            let world = world.clone();
-            thread::spawn(move || {
-                world.write();
-                match world.parker.deliver() {
-                    Due::RingWake => world.driver.store(1, Relaxed),
-                    Due::Nothing => {}
-                    Due::FutexWake => panic!("nobody sleeps on the futex"),
-                }
-            })
-        };
+        let unparker = with_unparker(&world);
+        let mut port = port(&world);
+        let mut slept = false;
         if world.parker.enter_ring() {
-            while world.driver.load(Relaxed) == 0 {
-                yield_now();
-            }
-            assert_eq!(world.parker.leave_ring(), Parked::Notified);
+            port.enter(Stay::Until).expect("a model has room");
+            assert_eq!(world.parker.leave_ring(), Parked::Notified, "nobody else rings");
+            slept = true;
         }
         world.read();
-        deliverer.join().unwrap();
+        unparker.join().unwrap();
+        assert_eq!(port.pop().is_some(), slept, "one call");
     });
+}
+
+/// A token, a completion, or both: none is lost, and neither is used for the other.
+#[test]
+fn ring_sleep_with_completions() {
+    model("park::ring_sleep_with_completions", Some(3), 50, || {
+        let world = World::new();
+        let unparker = with_unparker(&world);
+        let mut port = port(&world);
+        let twin = world.parker.bell().expect("hung up").twin();
+        let completer = thread::spawn(move || twin.complete(5, 9));
+        // SAFETY: it points at nothing.
+        assert!(unsafe { port.push(&opcode::Nop::new().build().user_data(5)) });
+        let (mut token, mut completion) = (false, false);
+        while !(token && completion) {
+            if world.parker.enter_ring() {
+                port.enter(Stay::Until).expect("a model has room");
+                token |= world.parker.leave_ring() == Parked::Notified;
+            } else {
+                token = true;
+            }
+            while let Some(done) = port.pop() {
+                completion |= (done.tag, done.result) == (5, 9);
+            }
+        }
+        world.read();
+        unparker.join().unwrap();
+        completer.join().unwrap();
+    });
+}
+
+/// A ring that hears the parker's bell.
+fn port(world: &World) -> Port {
+    let setup = Setup { entries: 1, completions: 4, submit_all: true, coop: false, defer: true, no_sqarray: true };
+    let mut port = Port::open(&setup).expect("a model has one");
+    assert!(port.push_poll(world.parker.hang_bell().expect("a model has one"), 1));
+    port.enter(Stay::No).expect("a model has room");
+    port
 }
 
 #[test]
@@ -160,6 +184,9 @@ fn teeth() {
         ("sleeper_gets_the_token", "PK2"),
         ("timeout_loses_nothing", "PK2"),
         ("ring_sleep", "PK2"),
+        ("ring_sleep", "PK4"),
+        ("ring_sleep", "PK5"),
+        ("ring_sleep", "park_no_bell"),
         ("poller_gets_the_token", "PK3"),
         ("sleeper_gets_the_token", "PK3"),
         ("merged_tokens", "park_store"),

@@ -25,14 +25,28 @@ pub enum Barrier {
     Fence,
 }
 
+/// What does the I/O of the workers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Io {
+    /// A worker makes its `io_uring(7)` when it first needs one. Where it gets none it does without, like with
+    /// [`Io::Epoll`]; [`WorkerMetrics::io`](crate::WorkerMetrics::io) says which, and why.
+    #[default]
+    Auto,
+    /// A ring for every worker from the start, or no scheduler.
+    Uring,
+    /// No rings: one thread that polls with `epoll(7)`, and some for files.
+    Epoll,
+}
+
 pub(crate) type Name = Box<dyn Fn(usize) -> String>;
 
 /// Configures a [`Scheduler`].
 ///
 /// What is not set here is taken from the environment: `SCHEDULER_WORKERS` (a number), `SCHEDULER_SPIN_US`
-/// (microseconds), `SCHEDULER_BARRIER` (`auto`, `membarrier` or `fence`), `SCHEDULER_PLACEMENT` (`spread`, `pack`,
-/// `unpinned`, `cpus:LIST` or `nodes:LIST` with lists like `0-3,8`). What is not set there either is chosen for the
-/// host.
+/// (microseconds), `SCHEDULER_BARRIER` (`auto`, `membarrier` or `fence`), `SCHEDULER_IO` (`auto`, `uring` or `epoll`),
+/// `SCHEDULER_PLACEMENT` (`spread`, `pack`, `unpinned`, `cpus:LIST` or `nodes:LIST` with lists like `0-3,8`). What is
+/// not set there either is chosen for the host.
 ///
 /// ```
 /// # fn main() -> Result<(), scheduler::BuildError> {
@@ -52,6 +66,7 @@ pub struct Builder {
     pub(crate) capacity: Option<u64>,
     pub(crate) spin: Option<Duration>,
     pub(crate) barrier: Option<Barrier>,
+    pub(crate) io: Option<Io>,
     pub(crate) stack_size: usize,
     pub(crate) name: Name,
     pub(crate) hooks: Hooks,
@@ -69,6 +84,7 @@ impl Default for Builder {
             capacity: None,
             spin: None,
             barrier: None,
+            io: None,
             stack_size: STACK_SIZE,
             name: Box::new(|index| format!("scheduler-{index}")),
             hooks: Hooks { panicked: None, started: None, stopped: None },
@@ -123,6 +139,12 @@ impl Builder {
     /// Which barrier is used.
     pub fn barrier(mut self, barrier: Barrier) -> Self {
         self.barrier = Some(barrier);
+        self
+    }
+
+    /// What does the I/O of the workers.
+    pub fn io(mut self, io: Io) -> Self {
+        self.io = Some(io);
         self
     }
 
@@ -213,6 +235,14 @@ impl Builder {
                 _ => Err("expected auto, membarrier or fence"),
             })?;
         }
+        if self.io.is_none() {
+            self.io = variable("SCHEDULER_IO", |text| match text {
+                "auto" => Ok(Io::Auto),
+                "uring" => Ok(Io::Uring),
+                "epoll" => Ok(Io::Epoll),
+                _ => Err("expected auto, uring or epoll"),
+            })?;
+        }
         if self.placement.is_none() {
             let parse = |text: &str| text.parse().map_err(|e: numa::ParsePlacementError| e.reason());
             let found = variable(PLACEMENT, |text| Ok::<_, String>((parse(text)?, text.to_owned())))?;
@@ -264,6 +294,7 @@ impl fmt::Debug for Builder {
             .field("capacity", &self.capacity)
             .field("spin", &self.spin)
             .field("barrier", &self.barrier)
+            .field("io", &self.io)
             .field("stack_size", &self.stack_size)
             .finish_non_exhaustive()
     }

@@ -99,3 +99,28 @@ pub const EVENTS: usize = 256;
 pub const ACCEPT_WAIT_MS: u64 = 10;
 /// Longest of these waits.
 pub const ACCEPT_WAIT_MAX_MS: u64 = 640;
+/// Entries of a ring's submission queue; its completion queue has four times as many, which comes to some 20 KiB of
+/// locked memory.
+pub const RING_ENTRIES: u32 = 128;
+/// The smallest ring worth having, where locked memory is scarce.
+pub const RING_ENTRIES_MIN: u32 = 32;
+/// How often a ring that is refused for lack of locked memory is asked for again before a smaller one is: memory of
+/// rings that are gone comes back some milliseconds late.
+pub const MEMLOCK_TRIES: u32 = 3;
+/// The time in between.
+pub const MEMLOCK_WAIT_MS: u64 = 5;
+/// Threads that the kernel may start for the operations of one worker on files. (64 blocking operations made 64 threads
+/// without a limit, and 4 with one of 4.)
+pub const FILE_THREADS: u32 = 4;
+/// The same for everything else.
+pub const OTHER_THREADS: u32 = 16;
+/// Tasks between two looks at a ring: as many as last for so many microseconds, at least one, and a streak at most.
+pub const LOOK_US: u64 = 1_000;
+/// How long a worker sleeps elsewhere when the kernel has no room for what is in its ring.
+pub const IO_RETRY_MS: u64 = 1;
+/// How long a worker that ends waits for its operations, all of which it has cancelled. Reads of a disk that has begun
+/// them cannot be.
+pub const IO_END_MS: u64 = 5_000;
+/// Calls of one look at a ring at most: the kernel hands out 20 completions per call, so that this is more than a full
+/// completion queue.
+pub const LOOK_ROUNDS: u32 = 32;

@@ -1,6 +1,7 @@
 //! Errors that give back what they could not use.
 
 use crate::policy::Place;
+use crate::sys::uring::{Refused, administrators_switch};
 use std::any::Any;
 use std::fmt;
 use std::io;
@@ -169,6 +170,13 @@ pub enum BuildError {
     Placement(numa::PlacementError),
     /// `barrier(Membarrier)` where the kernel refuses the call.
     Membarrier(io::Error),
+    /// `io(Uring)` where a worker gets no ring.
+    Io {
+        /// The worker.
+        worker: usize,
+        /// What is missing.
+        why: NoRing,
+    },
     /// Memory of the scheduler or of a worker could not be mapped.
     Memory(io::Error),
     /// The system refused a thread.
@@ -191,6 +199,7 @@ impl fmt::Display for BuildError {
             BuildError::Environment { name, value, problem } => write!(f, "{name}={value:?}: {problem}"),
             BuildError::Placement(e) => write!(f, "placement: {e}"),
             BuildError::Membarrier(e) => write!(f, "barrier(Membarrier): the kernel refuses membarrier: {e}"),
+            BuildError::Io { worker, why } => write!(f, "io(Uring): worker {worker} gets no ring: {why}"),
             BuildError::Memory(e) => write!(f, "cannot map memory: {e}"),
             BuildError::Spawn { started, wanted, source } => {
                 write!(f, "thread creation refused after {started} of {wanted} workers had started: {source}")
@@ -206,5 +215,67 @@ impl std::error::Error for BuildError {
             BuildError::Membarrier(e) | BuildError::Memory(e) | BuildError::Spawn { source: e, .. } => Some(e),
             _ => None,
         }
+    }
+}
+
+/// Why a worker has no ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum NoRing {
+    /// The kernel refused a call.
+    Refused {
+        /// The call.
+        call: &'static str,
+        /// What it said, as an errno.
+        errno: i32,
+    },
+    /// The kernel is too old for something that cannot be done without.
+    Lacks(&'static str),
+    /// Nothing was heard of the first wake-up, although no call was refused.
+    Mute,
+    /// It was not to have one.
+    Unwanted,
+}
+
+impl From<Refused> for NoRing {
+    fn from(refused: Refused) -> Self {
+        NoRing::Refused { call: refused.call, errno: refused.errno }
+    }
+}
+
+impl fmt::Display for NoRing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            NoRing::Refused { call, errno } => {
+                write!(f, "{call} {}", Errno(errno))?;
+                match administrators_switch() {
+                    Some(switch @ 1..) if errno == libc::EPERM => write!(f, " (kernel.io_uring_disabled={switch})"),
+                    _ => Ok(()),
+                }
+            }
+            NoRing::Lacks(what) => write!(f, "the kernel has no {what}"),
+            NoRing::Mute => f.write_str("a ring whose bell is not heard"),
+            NoRing::Unwanted => f.write_str("as configured"),
+        }
+    }
+}
+
+/// An errno by its name, if it is one that these calls are known to return.
+struct Errno(i32);
+
+impl fmt::Display for Errno {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.0 {
+            libc::EPERM => "EPERM",
+            libc::EACCES => "EACCES",
+            libc::ENOSYS => "ENOSYS",
+            libc::EOPNOTSUPP => "EOPNOTSUPP",
+            libc::EINVAL => "EINVAL",
+            libc::ENOMEM => "ENOMEM",
+            libc::EMFILE => "EMFILE",
+            libc::ENFILE => "ENFILE",
+            libc::EAGAIN => "EAGAIN",
+            other => return write!(f, "errno {other}"),
+        })
     }
 }

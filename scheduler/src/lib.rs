@@ -64,6 +64,8 @@ mod builder;
 pub mod config;
 #[doc(hidden)]
 pub mod credit;
+#[doc(hidden)]
+pub mod driver;
 mod error;
 mod fork_join;
 #[doc(hidden)]
@@ -108,8 +110,9 @@ pub mod timer;
 #[doc(hidden)]
 pub mod worker;
 
-pub use builder::{Barrier, Builder};
-pub use error::{BatchError, BuildError, JoinError, SubmitError};
+pub use builder::{Barrier, Builder, Io};
+pub use driver::IoDriver;
+pub use error::{BatchError, BuildError, JoinError, NoRing, SubmitError};
 pub use fork_join::join;
 pub use future::block_on::block_on;
 pub use future::budget::{YieldNow, yield_now};
@@ -128,6 +131,7 @@ pub use submit::Submitter;
 pub mod internals {
     pub use crate::config;
     pub use crate::credit;
+    pub use crate::driver;
     pub use crate::future;
     pub use crate::idle;
     pub use crate::io;
@@ -144,6 +148,11 @@ pub mod internals {
     pub use crate::timer;
     pub use crate::worker;
     pub use numa;
+
+    /// What the workers of a scheduler share.
+    pub fn shared(handle: &crate::Handle) -> &worker::Shared {
+        &handle.shared
+    }
 
     /// Memory that belongs to one worker, for whoever asks the kernel where it is: name, address, bytes.
     pub fn worker_memory(handle: &crate::Handle, worker: usize) -> Vec<(&'static str, usize, usize)> {

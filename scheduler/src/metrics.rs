@@ -1,5 +1,7 @@
 //! A snapshot of what the scheduler has done.
 
+use crate::driver::IoDriver;
+use crate::error::NoRing;
 use crate::mode::BarrierMode;
 use crate::sync::{Acquire, Relaxed};
 use crate::worker::{Count, Shared};
@@ -115,6 +117,8 @@ pub struct WorkerMetrics {
     pub cpu: Option<u32>,
     /// It is bound as its seat says, as far as is known, or has nothing to be bound to.
     pub bound: bool,
+    /// What does its I/O, and why: `uring`, `uring without NO_IOWAIT`, `epoll: io_uring_setup EPERM`.
+    pub io: IoDriver,
     /// Tasks run or, by an aborting shutdown, dropped.
     pub tasks: u64,
     /// Detached tasks that panicked.
@@ -145,6 +149,16 @@ pub struct WorkerMetrics {
     pub pin_losses: u64,
     /// Times it was bound again.
     pub pin_repairs: u64,
+    /// Operations pushed into its ring.
+    pub io_operations: u64,
+    /// Completions of its ring that it has seen to.
+    pub io_completions: u64,
+    /// Calls of `io_uring_enter`.
+    pub io_enters: u64,
+    /// Sleeps in its ring, which it does while operations are in flight; they are among `parks`.
+    pub io_parks: u64,
+    /// Operations that had not ended in time when it did: what they may still write to is never freed.
+    pub io_leaked: u64,
     /// Cells of other threads that it has sent home, as of its last long sleep.
     pub cells_returned: u64,
     /// Trips that took.
@@ -202,11 +216,13 @@ impl WorkerMetrics {
         let steals_by = ByDistance { home: cache, node: other, remote };
         let (tasks, far_claimed) = (counters.tasks.get(), counters.far_claimed.get());
         let (node, remote) = (near + further, far + far_claimed);
+        let unused = if shared.rings { IoDriver::Unused } else { IoDriver::Epoll(NoRing::Unwanted) };
         WorkerMetrics {
             index,
             node: worker.node,
             cpu: worker.seat.cpu.map(|cpu| cpu.get()),
             bound: worker.unbound.load(Relaxed) == 0,
+            io: worker.io.get().copied().unwrap_or(unused),
             tasks,
             panics: counters.panics.get(),
             steals: steals_by.total(),
@@ -222,6 +238,11 @@ impl WorkerMetrics {
             spills: counters.spills.get(),
             pin_losses: counters.pin_losses.get(),
             pin_repairs: counters.pin_repairs.get(),
+            io_operations: counters.operations.get(),
+            io_completions: counters.completions.get(),
+            io_enters: counters.enters.get(),
+            io_parks: counters.ring_parks.get(),
+            io_leaked: counters.leaked.get(),
             cells_returned: counters.cells_returned.get(),
             cell_trips: counters.cell_trips.get(),
         }

@@ -109,7 +109,7 @@ fn signals_do_not_end_a_sleep() {
 }
 
 #[test]
-fn a_ring_sleeper_is_its_drivers_business() {
+fn a_ring_sleeper_is_rung() {
     let parker = Parker::new();
     assert!(parker.enter_ring());
     assert_eq!(format!("{parker:?}"), "PARKED_RING");
@@ -117,8 +117,10 @@ fn a_ring_sleeper_is_its_drivers_business() {
     assert_eq!(parker.deliver(), Due::Nothing, "the first deliverer sees to it");
     assert_eq!(parker.leave_ring(), Parked::Notified);
     assert!(parker.enter_ring());
-    assert!(!parker.unpark(), "no futex call for a ring sleeper");
-    assert_eq!(parker.leave_ring(), Parked::Notified, "but the token stays");
+    parker.hang_bell().expect("a descriptor");
+    assert!(parker.unpark(), "one call for a ring sleeper");
+    assert!(!parker.unpark(), "and not two");
+    assert_eq!(parker.leave_ring(), Parked::Notified);
     assert!(parker.enter_ring());
     assert_eq!(parker.leave_ring(), Parked::TimedOut);
     parker.unpark();

@@ -9,7 +9,7 @@ const RANKS: &[&[&str]] = &[
     &["policy"],
     &["sync", "error"],
     &["credit", "idle", "park", "phase"],
-    &["mode", "latch", "queue", "roll", "task"],
+    &["mode", "latch", "queue", "roll", "task", "driver"],
     &["lanes", "timer"],
     &["worker"],
     &["metrics"],

@@ -6,6 +6,7 @@
 #![allow(dead_code, reason = "each model uses a part")]
 
 use loom::thread;
+use scheduler::internals::driver::Completion;
 use scheduler::internals::idle::{Fences, idle_words};
 use scheduler::internals::mode::{BarrierMode, Mode};
 use scheduler::internals::numa::{Local, Pin, Placement, Seat, Topology, plan};
@@ -165,6 +166,13 @@ fn seated(topology: Topology, workers: usize) -> (Topology, Vec<Seat>) {
     (topology, seats)
 }
 
+/// An operation of the first task, whose tag is the address of its tally, has completed.
+fn completed(completion: Completion) {
+    // SAFETY: the models use no other tags.
+    let tally = unsafe { &*std::ptr::with_exposed_provenance::<Tally>(completion.tag as usize) };
+    tally.run(0);
+}
+
 fn leak<T>(value: T) -> &'static T {
     Box::leak(Box::new(value))
 }
@@ -207,7 +215,7 @@ impl World {
         lights_out(fences == Fences::All);
         let remote = |seat: Seat| Remote::new(seat.index / workers, seat.index % workers, seat);
         let own = |remote| Local::new(remote).expect("pages");
-        let shared = Shared::new(
+        let mut shared = Shared::new(
             1,
             PhaseWord::new().expect("no page is mapped here"),
             Mode::new(fences),
@@ -219,6 +227,7 @@ impl World {
             tuning,
             topology.into(),
         );
+        shared.complete = completed;
         let tally = Tally {
             runs: (0..tasks).map(|_| Count::new(0)).collect(),
             payloads: (0..tasks).map(|_| Racy::new(0)).collect(),

@@ -243,6 +243,7 @@ impl IdleWord {
     /// Searching -> busy. Returns the state before.
     pub fn end_search(&self) -> State {
         let old = self.update(|s| Some(s.0 - SEARCHER)).unwrap_or(State(0));
+        debug_assert!(old.searching() != 0, "was not counted");
         // Whoever relied on this searcher has published before its own fence (B5), or sees that the search is over.
         full_fence("I3");
         old

@@ -1,9 +1,12 @@
 #![doc = include_str!("README.md")]
 #![expect(unsafe_code, reason = "wakes by address and owns references through an atomic word")]
 
-use crate::sync::{Acquire, Arc, FutexWord, Relaxed, Release, Wait, ord, planted};
+use crate::sync::{
+    Acquire, Arc, AtomicPtr, Bell, FutexWord, Refused, Relaxed, Release, Wait, acquire_fence, ord, planted,
+};
 use std::fmt;
 use std::mem::ManuallyDrop;
+use std::ptr::null_mut;
 use std::time::{Duration, Instant};
 
 /// No token, and the owner is awake.
@@ -12,7 +15,7 @@ const EMPTY: u32 = 0;
 const NOTIFIED: u32 = 1;
 /// No token; the owner sleeps on the word, or is about to.
 const PARKED_FUTEX: u32 = 2;
-/// No token; the owner sleeps in its ring, where a futex call does not reach it.
+/// No token; the owner sleeps in its ring, where a futex call does not reach it, and the bell does.
 const PARKED_RING: u32 = 3;
 
 /// Low bits of a [`Waiter`]'s address that are always zero, for the words that store one beside their own flags.
@@ -36,7 +39,7 @@ pub enum Due {
     Nothing,
     /// The owner sleeps on the futex word: one wake call.
     FutexWake,
-    /// The owner sleeps in its ring: whoever owns the driver wakes it with the driver's own means.
+    /// The owner sleeps in its ring: one ring of its bell.
     RingWake,
 }
 
@@ -46,6 +49,8 @@ pub enum Due {
 #[repr(align(128))]
 pub struct Parker {
     word: FutexWord,
+    /// Hung up by the owner before it sleeps in a ring for the first time, and there until the parker goes.
+    bell: AtomicPtr<Bell>,
 }
 
 impl Default for Parker {
@@ -57,7 +62,7 @@ impl Default for Parker {
 impl Parker {
     /// A parker without a token.
     pub fn new() -> Self {
-        Parker { word: FutexWord::new(EMPTY) }
+        Parker { word: FutexWord::new(EMPTY), bell: AtomicPtr::new(null_mut()) }
     }
 
     /// Owner only. Sleeps until a token comes and uses it up, at most for `limit`; does not sleep if one is there.
@@ -117,12 +122,43 @@ impl Parker {
         self.word.value.swap(EMPTY, ord("PK3", Acquire)) == NOTIFIED
     }
 
-    /// Owner only. Announces a sleep in the owner's ring. False: a token was there and is used up, do not sleep.
+    /// Owner only. The bell that wakes the owner in its ring; hung up at the first call.
     ///
-    /// The seam for a worker that waits for its own I/O and for work at the same time; the futex side never enters it.
+    /// # Errors
+    /// What the kernel says: there is no descriptor to be had.
+    pub fn hang_bell(&self) -> Result<&Bell, Refused> {
+        if self.bell().is_none() {
+            // Relaxed: published by PK4.
+            self.bell.store(Arc::into_raw(Arc::new(Bell::new()?)).cast_mut(), Relaxed);
+        }
+        Ok(self.bell().expect("hung up just now"))
+    }
+
+    /// Owner of both, without a bell so far: is woken by that of `other`, which is hung up, from now on.
+    pub fn share_bell(&self, other: &Parker) {
+        debug_assert!(self.bell().is_none(), "it has one");
+        // Relaxed, both: the owner's; published by PK4.
+        let bell = other.bell.load(Relaxed);
+        if !bell.is_null() {
+            // SAFETY: a counted reference that `other` keeps.
+            let bell = ManuallyDrop::new(unsafe { Arc::from_raw(bell.cast_const()) });
+            self.bell.store(Arc::into_raw(Arc::clone(&bell)).cast_mut(), Relaxed);
+        }
+    }
+
+    /// Owner, or whoever found it in its ring. The bell, if there is one.
+    pub fn bell(&self) -> Option<&Bell> {
+        // Relaxed: the owner's own store, or ordered by PK5.
+        let bell = self.bell.load(Relaxed);
+        // SAFETY: a counted reference that the destructor takes back.
+        unsafe { bell.as_ref() }
+    }
+
+    /// Owner only. Announces a sleep in the owner's ring, which polls the bell. False: a token was there and is used
+    /// up, do not sleep.
     pub fn enter_ring(&self) -> bool {
-        // Relaxed: as in `park`.
-        if self.word.value.compare_exchange(EMPTY, PARKED_RING, Relaxed, Relaxed).is_ok() {
+        // PK4: whoever finds the owner there finds the bell. Relaxed on failure: as in `park`.
+        if self.word.value.compare_exchange(EMPTY, PARKED_RING, ord("PK4", Release), Relaxed).is_ok() {
             return true;
         }
         let _ = self.leave();
@@ -134,8 +170,8 @@ impl Parker {
         self.leave()
     }
 
-    /// Any thread. Puts a token down and says what else is needed for the owner to notice. Callers that can end a sleep
-    /// in a ring match on it; all others use [`Parker::unpark`].
+    /// Any thread. Puts a token down and says what else is needed for the owner to notice; [`Parker::unpark`] does
+    /// that as well.
     #[inline]
     pub fn deliver(&self) -> Due {
         // PK1: what the caller did before is visible to the owner once it has used the token up.
@@ -146,17 +182,23 @@ impl Parker {
         }
     }
 
-    /// Any thread. Puts a token down and wakes the owner if it sleeps on the futex; true if that took a system call.
-    ///
-    /// An owner in its ring keeps the token, but is not interrupted.
+    /// Any thread. Puts a token down and wakes the owner if it sleeps; true if that took a system call.
     #[inline]
     pub fn unpark(&self) -> bool {
         match self.deliver() {
-            Due::FutexWake => {
-                self.wake();
-                true
-            }
-            Due::Nothing | Due::RingWake => false,
+            Due::Nothing => return false,
+            Due::FutexWake => self.wake(),
+            Due::RingWake => self.ring(),
+        }
+        true
+    }
+
+    #[cold]
+    fn ring(&self) {
+        // PK5: the bell that the owner hung up before it went to sleep.
+        acquire_fence("PK5");
+        if let Some(bell) = self.bell().filter(|_| !planted("park_no_bell")) {
+            bell.ring();
         }
     }
 
@@ -170,6 +212,17 @@ impl Parker {
     #[doc(hidden)]
     pub fn stray_wake(&self) {
         self.wake();
+    }
+}
+
+impl Drop for Parker {
+    fn drop(&mut self) {
+        // Relaxed: nobody else is left.
+        let bell = self.bell.load(Relaxed);
+        if !bell.is_null() {
+            // SAFETY: from `hang_bell`, and nobody borrows the parker any more.
+            drop(unsafe { Arc::from_raw(bell.cast_const()) });
+        }
     }
 }
 

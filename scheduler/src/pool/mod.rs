@@ -2,14 +2,14 @@
 
 mod recruits;
 
-use crate::builder::{Barrier, Builder};
+use crate::builder::{Barrier, Builder, Io};
 use crate::credit::Credits;
 use crate::error::BuildError;
 use crate::idle::{Fences, idle_words};
 use crate::mode::Mode;
 use crate::phase::PhaseWord;
 use crate::submit::{forget_last, lend_worker};
-use crate::sync::{Arc, Mutex, ticks_per_us};
+use crate::sync::{Arc, Mutex, Relaxed, ticks_per_us};
 use crate::sys::{self, AroundFork};
 use crate::task::cells;
 use crate::worker::Shared;
@@ -43,7 +43,9 @@ pub(crate) fn start(mut builder: Builder) -> Result<Pool, BuildError> {
     }
     let phase = PhaseWord::new().map_err(BuildError::Memory)?;
     let spin = builder.spin_for(&topology, workers);
-    let recruits = Recruits::spawn(&topology, seats, builder.stack_size, &builder.name)?;
+    let io = builder.io.unwrap_or_default();
+    let rings = (io == Io::Uring).then_some(builder.tuning.io);
+    let recruits = Recruits::spawn(&topology, seats, builder.stack_size, &builder.name, rings)?;
     let remotes = recruits.remotes()?;
     let shards = remotes.iter().map(|worker| worker.shard + 1).max().unwrap_or(1);
     let words = idle_words(shards, fences).map_err(BuildError::Memory)?;
@@ -62,6 +64,12 @@ pub(crate) fn start(mut builder: Builder) -> Result<Pool, BuildError> {
     );
     shared.stack_size = builder.stack_size;
     shared.stand_in = lend_worker;
+    shared.rings = io != Io::Epoll;
+    if let Some(complete) = shared.tuning.complete {
+        shared.complete = complete;
+    }
+    // Relaxed: nobody runs yet.
+    shared.wired.store(io == Io::Uring, Relaxed);
     Ok(recruits.employ(Arc::new(shared)))
 }
 

@@ -3,6 +3,7 @@
 
 use super::Pool;
 use crate::config::START_STACK;
+use crate::driver::{Caps, Ring};
 use crate::error::BuildError;
 use crate::future::retire_all;
 use crate::policy::{Layout, Spot};
@@ -24,7 +25,7 @@ const ROOM: usize = 64 * 1024;
 pub(super) struct Recruits {
     threads: Vec<JoinHandle<()>>,
     /// One per thread, in order.
-    memory: Vec<Receiver<io::Result<Local<Remote>>>>,
+    memory: Vec<Receiver<Result<Local<Remote>, BuildError>>>,
     orders: Vec<Sender<Arc<Shared>>>,
     ready: Receiver<()>,
 }
@@ -34,9 +35,11 @@ struct Papers {
     topology: std::sync::Arc<Topology>,
     seat: Seat,
     spot: Spot,
-    memory: Sender<io::Result<Local<Remote>>>,
+    memory: Sender<Result<Local<Remote>, BuildError>>,
     orders: Receiver<Arc<Shared>>,
     ready: Sender<()>,
+    /// It shall have a ring from the start, which may use so much.
+    ring: Option<Caps>,
 }
 
 impl Recruits {
@@ -46,6 +49,7 @@ impl Recruits {
         seats: Vec<Seat>,
         stack_size: usize,
         name: &dyn Fn(usize) -> String,
+        ring: Option<Caps>,
     ) -> Result<Self, BuildError> {
         let wanted = seats.len();
         // Before the first thread: the function is the user's and may panic. A NUL cannot be part of a name.
@@ -55,7 +59,8 @@ impl Recruits {
         let mut recruits = Recruits { threads: Vec::new(), memory: Vec::new(), orders: Vec::new(), ready };
         for ((seat, spot), name) in seats.into_iter().zip(spots).zip(names) {
             let ((memory, has_memory), (order, orders)) = (channel(), channel());
-            let papers = Papers { topology: topology.clone(), seat, spot, memory, orders, ready: is_ready.clone() };
+            let papers =
+                Papers { topology: topology.clone(), seat, spot, memory, orders, ready: is_ready.clone(), ring };
             let thread = std::thread::Builder::new().name(name).stack_size(stack_size + START_STACK);
             // On an error those that run find their orders gone, and leave.
             let refused = |source| BuildError::Spawn { started: recruits.threads.len(), wanted, source };
@@ -69,8 +74,8 @@ impl Recruits {
     /// What each of them has made, in order.
     pub(super) fn remotes(&self) -> Result<Box<[Local<Remote>]>, BuildError> {
         let gone = || io::Error::other("a worker ended before it had its memory");
-        let one = |memory: &Receiver<_>| memory.recv().unwrap_or_else(|_| Err(gone()));
-        self.memory.iter().map(one).collect::<io::Result<_>>().map_err(BuildError::Memory)
+        let one = |memory: &Receiver<_>| memory.recv().unwrap_or_else(|_| Err(BuildError::Memory(gone())));
+        self.memory.iter().map(one).collect()
     }
 
     /// They become the workers of `shared`; returns when all of them run.
@@ -98,15 +103,26 @@ impl Drop for Recruits {
 
 /// The main function of a worker's thread.
 fn work(papers: Papers) {
-    let Papers { topology, seat, spot, memory, orders, ready } = papers;
+    let Papers { topology, seat, spot, memory, orders, ready, ring } = papers;
     let index = seat.index;
     let binding = Binding::take(&topology, &seat);
-    let _ = memory.send(own_memory(&topology, seat, spot, &binding));
+    let mut opened = None;
+    let own = own_memory(&topology, seat, spot, &binding).map_err(BuildError::Memory);
+    let own = own.and_then(|remote| {
+        if let Some(caps) = ring {
+            let ring = Ring::open(&caps, &remote.parker).map_err(|why| BuildError::Io { worker: index, why })?;
+            let _ = remote.io.set(ring.driver());
+            opened = Some(ring);
+        }
+        Ok(remote)
+    });
+    let _ = memory.send(own);
     let Ok(shared) = orders.recv() else { return };
     // From here on the scheduler counts on this thread.
     drop((memory, orders, topology));
     cells::enter(|cells| {
-        let context = Context::new(&shared, index, cells, sys::stack_floor()).bound_by(binding);
+        let context = Context::new(&shared, index, cells, sys::stack_floor());
+        let context = context.bound_by(binding).wired_by(opened);
         context.enter(|| {
             enter_worker(&context);
             // What is made once per process or thread is there before anybody can fork.
@@ -120,6 +136,8 @@ fn work(papers: Papers) {
             without_unwinding(|| retire_all(&context));
             // What waits elsewhere for a time looks for another worker.
             context.timers().end();
+            // What is in flight is told that it was cancelled, whoever waits for it.
+            without_unwinding(|| context.end_io());
         });
         // No worker any more: what the hook submits is refused.
         call(shared.hooks.stopped.as_deref(), &context);

@@ -12,6 +12,9 @@ mod chaos;
 mod clock;
 mod futex;
 mod phase;
+mod port;
+#[cfg(loom)]
+mod port_model;
 mod reclaim;
 mod wiped;
 
@@ -22,6 +25,7 @@ pub use cell::{Line, Racy};
 pub use clock::{nanos, nanos_at, pause, ticks, ticks_per_us, yield_now};
 pub use futex::{FutexWord, Wait};
 pub use phase::ForkWord;
+pub use port::{Bell, Completion, Features, Port, Refused, Setup, Stay};
 pub use reclaim::{Pin, Reclaimer, Registration};
 pub use wiped::Wiped;
 

@@ -4,6 +4,7 @@
 
 pub mod epoll;
 pub mod file;
+pub mod uring;
 
 use std::io;
 use std::sync::atomic::{AtomicU32, AtomicU64};

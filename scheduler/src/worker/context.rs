@@ -1,9 +1,11 @@
 //! The owner's half of a worker: it lives on the worker's stack and never leaves its thread.
 #![expect(unsafe_code, reason = "the owner's handles of its queues, and the thread's current context")]
 
+use super::io::Wires;
 use super::remote::Remote;
 use super::shared::Shared;
 use crate::config::{BATCH, MASK_CHECKS, STACK_RESERVE};
+use crate::driver::Ring;
 use crate::idle::{IdleWord, State};
 use crate::lanes::{Aim, Entry};
 use crate::park::Parker;
@@ -85,6 +87,8 @@ pub struct Context {
     pub(super) refused: Cell<u64>,
     pub(super) stack_floor: Cell<usize>,
     pub(super) stack_reserve: usize,
+    /// Its ring.
+    pub(super) wires: Wires,
     /// Where this thread is held; `None` in models.
     binding: RefCell<Option<numa::Binding>>,
     /// Looks at it.
@@ -125,9 +129,16 @@ impl Context {
             refused: Cell::new(0),
             stack_floor: Cell::new(stack_floor),
             stack_reserve: STACK_RESERVE.min(shared.stack_size / 4),
+            wires: Wires::new(None),
             binding: RefCell::new(None),
             looks: Cell::new(0),
         }
+    }
+
+    /// The same, with a ring that this thread has opened.
+    pub fn wired_by(mut self, ring: Option<Ring>) -> Self {
+        self.wires = Wires::new(ring);
+        self
     }
 
     /// The same, held where `binding` says.

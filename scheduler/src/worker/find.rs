@@ -293,10 +293,10 @@ impl Context {
         self.shared.lanes.has_aimed() && self.shared.lanes.scan(&self.scanner.pin(), 0, waits).is_some()
     }
 
-    /// Something that could be run and is not: where it is at home, and how much.
-    pub(super) fn left_behind(&self) -> Option<(usize, u64)> {
+    /// Something that could be run and is not, more than `kept` of the own: where it is at home, and how much.
+    pub(super) fn left_behind(&self, kept: u64) -> Option<(usize, u64)> {
         let own = self.own_backlog();
-        if own != 0 {
+        if own > kept {
             return Some((self.me().shard, own));
         }
         let waits = |entry: &Entry| Some(entry.lane.backlog()).filter(|&n| n != 0).map(|n| (entry.shard(), n));

@@ -4,7 +4,7 @@ use super::context::{Context, current};
 use super::search::Outcome;
 use crate::config::REFUSED_US;
 use crate::park::{Parked, Parker};
-use crate::sync::{Arc, light};
+use crate::sync::{Arc, Relaxed, light};
 use crate::task::raw::Verb;
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -32,6 +32,9 @@ impl Context {
                 }
             }
             self.keep_time();
+            if self.shared.wired.load(Relaxed) {
+                self.keep_io();
+            }
             if let Some(task) = self.next() {
                 self.run_guarded(task);
                 continue;
@@ -66,7 +69,16 @@ impl Context {
     /// Waits without running anything. What this worker hides is published first, so that others can run it.
     pub fn stand_still(&self, wait: &dyn Wait) {
         self.hand_over();
-        sleep(&self.me().parker, wait, None);
+        if !wait.register(self.me().parker.clone()) {
+            return;
+        }
+        while !wait.is_over() {
+            let _ = self.sleep(None);
+            // What completes here is for the others.
+            if self.shared.wired.load(Relaxed) && self.keep_io() {
+                self.hand_over();
+            }
+        }
     }
 
     /// What this worker hides is published, for the others.
@@ -143,6 +155,9 @@ impl Context {
                 }
             }
             self.keep_time();
+            if self.shared.wired.load(Relaxed) {
+                self.keep_io();
+            }
             // Asked here and not in a frame further down, which might see the end that this one does not.
             match self.stack_left_at_all().then(|| self.next()).flatten() {
                 Some(task) => self.run_guarded(task),

@@ -3,6 +3,7 @@
 mod context;
 mod find;
 mod help;
+mod io;
 #[cfg(feature = "measure")]
 mod record;
 mod remote;
@@ -16,6 +17,7 @@ mod timers;
 pub use crate::task::waiting::drop_quietly;
 pub use context::{Context, current};
 pub use help::{Wait, block, parker};
+pub use io::with_ring;
 #[cfg(feature = "measure")]
 pub use record::{Record, Recorded};
 pub use remote::{Count, Counters, Remote};

@@ -2,15 +2,18 @@
 #![expect(unsafe_code, reason = "wakes a futex word by address")]
 
 use crate::config::{FORKS, RING};
+use crate::driver::{Completion, Inbox, IoDriver};
 use crate::idle::Heed;
 use crate::park::Parker;
 use crate::policy::{Grain, Hidden};
 use crate::queue::forks::Forks;
 use crate::queue::local::Ring;
 use crate::roll::Roll;
-use crate::sync::{Acquire, Arc, AtomicU32, AtomicU64, FutexWord, Line, Relaxed, ord};
+use crate::sync::{Acquire, Arc, AtomicU32, AtomicU64, FutexWord, Line, Mutex, Relaxed, ord};
 use crate::task::raw::Header;
 use crate::timer::{Alarm, Timers};
+use std::collections::VecDeque;
+use std::sync::OnceLock;
 
 /// Counters of one worker: written by it alone with plain adds, read by anybody.
 #[derive(Default)]
@@ -47,6 +50,16 @@ pub struct Counters {
     pub cells_returned: Count,
     /// See `cells_returned`.
     pub cell_trips: Count,
+    /// Operations pushed into its ring.
+    pub operations: Count,
+    /// Completions that it has told of.
+    pub completions: Count,
+    /// Calls of `io_uring_enter`.
+    pub enters: Count,
+    /// Sleeps in the ring; they are among `parks`.
+    pub ring_parks: Count,
+    /// Operations that had not ended when it did.
+    pub leaked: Count,
 }
 
 /// A counter with one writer.
@@ -119,6 +132,12 @@ pub struct Remote {
     pub seat: numa::Seat,
     /// Set by the worker when binding failed.
     pub unbound: AtomicU32,
+    /// What others want of its ring.
+    pub inbox: Inbox,
+    /// What has completed while another thread was this worker.
+    pub mail: Mutex<VecDeque<Completion>>,
+    /// What does its I/O, once it has needed to know.
+    pub io: OnceLock<IoDriver>,
     /// What it has taken, and when.
     #[cfg(feature = "measure")]
     pub record: super::record::Record,
@@ -145,6 +164,9 @@ impl Remote {
             node: seat.node,
             seat,
             unbound: AtomicU32::new(0),
+            inbox: Inbox::new(),
+            mail: Mutex::new(VecDeque::new()),
+            io: OnceLock::new(),
             #[cfg(feature = "measure")]
             record: super::record::Record::new(),
         }

@@ -91,7 +91,8 @@ impl Context {
         let began = ticks();
         let before = self.me().counters.0.tasks.get();
         self.look_for_abort();
-        let mut left = STREAK;
+        // Relaxed, here and below: whoever begins later is noticed at the next streak.
+        let mut left = if self.shared.wired.load(Relaxed) { self.streak_between_looks() } else { STREAK };
         let more = loop {
             // One landing pad for the whole streak: isolation costs nothing per task.
             let ended = catch_unwind(AssertUnwindSafe(|| self.run_some(&mut left)));
@@ -111,7 +112,9 @@ impl Context {
         if more && let Some(task) = self.oldest() {
             self.run_guarded(task);
         }
-        more || woken
+        // Last, so that it is on top: what others push there would hide it from the next streak.
+        let told = self.shared.wired.load(Relaxed) && self.keep_io();
+        more || woken || told
     }
 
     /// The innermost loop. What it uses of the context is loaded once: the tasks in between could have changed

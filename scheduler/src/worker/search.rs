@@ -115,8 +115,9 @@ impl Context {
         let mut round = 0u32;
         let mut private_far = false;
         loop {
-            if over() || self.fire_due() {
-                self.end_search();
+            if over() || self.fire_due() || self.shared.wired.load(Relaxed) && self.keep_io() {
+                // What that woke is in the own queue, and run next.
+                self.end_search_with(1);
                 return Some(Outcome::Again);
             }
             let reach = self.rounds.get();
@@ -174,8 +175,13 @@ impl Context {
         found
     }
 
-    /// Searching -> busy. The last searcher wakes the next if it leaves something behind, or if nobody watches.
     fn end_search(&self) {
+        self.end_search_with(0);
+    }
+
+    /// Searching -> busy, and up to `kept` of the own tasks are run at once. The last searcher wakes the next if it
+    /// leaves something behind, or if nobody watches.
+    fn end_search_with(&self, kept: u64) {
         let old = self.word().end_search();
         let alone = old.idle() == 0 && self.shared.words.len() == 1;
         if old.searching() != 1 || alone || planted("last-searcher-silent") {
@@ -187,7 +193,7 @@ impl Context {
             if !self.shared.watched() {
                 self.shared.wake_near(self.me().shard, true, u64::MAX);
             }
-        } else if let Some((home, backlog)) = self.left_behind() {
+        } else if let Some((home, backlog)) = self.left_behind(kept) {
             self.shared.wake_near(home, false, backlog);
         }
     }
@@ -233,14 +239,10 @@ impl Context {
             let giving = if standby { None } else { self.until_giving_back(wait) };
             let giving = giving.filter(|giving| limit.is_none_or(|limit| *giving < limit));
             self.me().counters.0.parks.add(1);
-            let parked = self.me().parker.park(shorter(limit, giving));
+            let parked = self.sleep(shorter(limit, giving));
             self.clear_alarm();
-            if self.word().load().idle() & 1 << self.me().bit == 0 {
-                // A waker has chosen this worker and counted it as a searcher.
-                if standby {
-                    self.word().leave_standby();
-                }
-                return Outcome::Again;
+            if let Some(outcome) = self.awake(standby) {
+                return outcome;
             }
             if parked == Parked::TimedOut && !sure {
                 return self.stay(standby);
@@ -263,6 +265,22 @@ impl Context {
         }
     }
 
+    /// Awake and announced still, or chosen meanwhile. `None`: it may sleep again, as far as that goes.
+    fn awake(&self, standby: bool) -> Option<Outcome> {
+        if self.word().load().idle() & 1 << self.me().bit == 0 {
+            // A waker has chosen this worker and counted it as a searcher.
+            if standby {
+                self.word().leave_standby();
+            }
+            return Some(Outcome::Again);
+        }
+        // Relaxed: it has been in its ring if something has completed there.
+        if !self.shared.wired.load(Relaxed) || !self.io_waits() {
+            return None;
+        }
+        Some(if planted("io-keeps-bit") { Outcome::Again } else { self.stay(standby) })
+    }
+
     /// Idle -> searching, unless a waker was faster and has done it.
     fn stay(&self, standby: bool) -> Outcome {
         if !self.word().retract(self.me().bit, standby) && standby {
@@ -274,7 +292,8 @@ impl Context {
     /// The last look. A standby leaves the lanes to fast workers for as long as they get on with it.
     fn work_for_me(&self, standby: bool) -> bool {
         let own = self.me().public_len() + self.me().private_hint() != 0;
-        if own || self.others_public(Rounds::ALL) {
+        // Relaxed: whoever has posted something has unparked this worker afterwards.
+        if own || self.others_public(Rounds::ALL) || self.shared.wired.load(Relaxed) && self.io_waits() {
             return true;
         }
         if !standby && !planted("standby-trusted") {

@@ -6,6 +6,7 @@ use super::rests::Rests;
 use crate::config::LANES;
 use crate::config::STACK_SIZE;
 use crate::credit::Credits;
+use crate::driver::{Caps, Completion};
 use crate::error::SubmitError;
 use crate::idle::IdleWord;
 use crate::lanes::{Entry, LaneTable};
@@ -49,6 +50,10 @@ pub struct Tuning {
     pub no_steal: bool,
     /// The kernel refuses membarrier from the start.
     pub no_membarrier: bool,
+    /// What rings may use.
+    pub io: Caps,
+    /// Who is told what completes in them.
+    pub complete: Option<fn(Completion)>,
 }
 
 impl Tuning {
@@ -60,6 +65,8 @@ impl Tuning {
         #[cfg(feature = "measure")]
         no_steal: false,
         no_membarrier: false,
+        io: Caps::ALL,
+        complete: None,
     };
 }
 
@@ -113,6 +120,14 @@ pub struct Shared {
     pub freed: AtomicU64,
     /// Somebody has used a timer.
     pub timed: AtomicBool,
+    /// Somebody has used a ring, or wants to.
+    pub wired: AtomicBool,
+    /// Workers may have rings.
+    pub rings: bool,
+    /// Is told what completes, on the worker whose ring it was in, or as the worker ends; must not unwind.
+    pub complete: fn(Completion),
+    /// Whose ring is next.
+    pub(super) next_ring: AtomicUsize,
     /// Threads in `wait_idle` or `shutdown`, and the word they sleep on.
     watchers: AtomicUsize,
     quiet: FutexWord,
@@ -174,6 +189,10 @@ impl Shared {
             stand_in: |_, work| work(),
             freed: AtomicU64::new(0),
             timed: AtomicBool::new(false),
+            wired: AtomicBool::new(false),
+            rings: true,
+            complete: |_| (),
+            next_ring: AtomicUsize::new(0),
             watchers: AtomicUsize::new(0),
             quiet: FutexWord::new(0),
         }
@@ -240,7 +259,7 @@ impl Shared {
         self.words.iter().any(|word| word.load().standby())
     }
 
-    fn unpark(&self, worker: usize) {
+    pub(super) fn unpark(&self, worker: usize) {
         if self.workers[worker].parker.unpark() {
             // Relaxed: a statistic.
             self.wakes.fetch_add(1, Relaxed);

@@ -5,7 +5,7 @@ use super::context::{CURRENT, Context};
 use super::run::without_unwinding;
 use crate::config::{REFUSED_US, STACK_SIZE};
 use crate::latch::ForkLatch;
-use crate::park::Parker;
+use crate::park::{Parker, Waiter};
 use crate::sync::{Arc, Relaxed, ticks};
 use crate::sys::stack_floor;
 use crate::task::cells::lend;
@@ -51,6 +51,12 @@ impl Context {
             // later.
             unsafe { ForkLatch::set(latch.0) };
         };
+        // The worker's own parker is in use by the spare.
+        let parker = Arc::new(Parker::new());
+        let first = self.wires.servant.borrow().is_none();
+        if first {
+            self.wires.servant.replace(Some(parker.clone()));
+        }
         let name = format!("spare-{}", self.index);
         let thread = std::thread::Builder::new().name(name).stack_size(self.shared.stack_size.max(STACK_SIZE));
         // Relaxed, all: statistics.
@@ -59,10 +65,18 @@ impl Context {
         if unsafe { thread.spawn_unchecked(run) }.is_err() {
             self.shared.spares.fetch_sub(1, Relaxed);
             self.refused.set(ticks().max(1));
+            if first {
+                self.wires.servant.replace(None);
+            }
             return false;
         }
-        // The worker's own parker is in use by the spare.
-        over.wait(&Arc::new(Parker::new()));
+        if first {
+            let _ = over.register(Waiter::new(&parker));
+            self.serve_ring(&parker, &|| over.is_set());
+            self.wires.servant.replace(None);
+        } else {
+            over.wait(&parker);
+        }
         self.shared.spares.fetch_sub(1, Relaxed);
         self.stack_floor.set(floor);
         true

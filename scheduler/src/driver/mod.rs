@@ -1,0 +1,11 @@
+#![doc = include_str!("README.md")]
+
+mod caps;
+mod inbox;
+mod open;
+mod ring;
+
+pub use crate::sync::Completion;
+pub use caps::{Caps, IoDriver};
+pub use inbox::{Inbox, Item, Items, Serve};
+pub use ring::{Ring, RingCounts};

@@ -1,0 +1,8 @@
+//! Rings in their workers: opened when needed, slept in, looked at while tasks run, closed at the end.
+#![cfg(not(loom))]
+
+mod ends;
+mod fair;
+mod open;
+mod sleeps;
+mod support;

@@ -40,6 +40,21 @@ pub fn bind_current_thread(cpus: &CpuSet) -> io::Result<()> {
     sys::set_affinity(cpus.words())
 }
 
+/// Whether all CPUs that the calling thread may run on are among `cpus`. For those who ask often: it allocates nothing
+/// unless the kernel's mask is longer than any that there is today.
+///
+/// # Errors
+/// As for [`current_affinity`].
+pub(crate) fn allowed_within(cpus: &CpuSet) -> io::Result<bool> {
+    /// 8,192 CPUs, the most that a kernel for x86_64 can be built for.
+    const WORDS: usize = 128;
+    let mut mask = [0; WORDS];
+    match sys::get_affinity(&mut mask) {
+        Ok(bytes) => Ok(cpus.covers(&mask[..bytes.div_ceil(8).min(WORDS)])),
+        Err(_) => current_affinity().map(|mask| mask.is_subset(cpus)),
+    }
+}
+
 /// The CPUs the calling thread may run on, however many the kernel knows.
 ///
 /// # Errors

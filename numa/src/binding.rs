@@ -149,5 +149,5 @@ impl Binding {
 
 /// Whether the calling thread can run nowhere but on `wanted`. A kernel that does not tell is believed to hold.
 fn mask_is_within(wanted: &CpuSet) -> bool {
-    bind::current_affinity().map_or(true, |mask| mask.is_subset(wanted))
+    bind::allowed_within(wanted).unwrap_or(true)
 }

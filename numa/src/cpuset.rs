@@ -62,6 +62,11 @@ impl CpuSet {
         &self.words
     }
 
+    /// The set has every CPU of `mask`, which is as the kernel writes it.
+    pub(crate) fn covers(&self, mask: &[u64]) -> bool {
+        mask.iter().enumerate().all(|(at, bits)| bits & !self.words.get(at).copied().unwrap_or(0) == 0)
+    }
+
     /// Reads a list such as `0-3,8` from bytes that need not be UTF-8.
     ///
     /// # Errors

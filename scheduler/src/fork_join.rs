@@ -50,6 +50,7 @@ where
 }
 
 /// One after the other, both even if the first panics.
+#[cold]
 fn both<RA, RB>(a: impl FnOnce() -> RA, b: impl FnOnce() -> RB) -> (RA, RB) {
     let first = catch_unwind(AssertUnwindSafe(a));
     let second = catch_unwind(AssertUnwindSafe(b));

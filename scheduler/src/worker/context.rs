@@ -318,12 +318,14 @@ impl Context {
     /// Announces a latent fork. False: too many are nested, run it inline.
     #[inline(always)]
     pub fn push_fork(&self, frame: *mut Header) -> bool {
-        if !self.forks().push(frame) {
+        let me = self.me();
+        // SAFETY: as for `forks`.
+        if !unsafe { me.forks.owner() }.push(frame) {
             return false;
         }
         // As in `poll`; a fork that is not worth a wake heeds less.
         light();
-        if self.word().load().asks(self.me().heed()) {
+        if self.word().load().asks(me.heed()) {
             self.attend();
         }
         true

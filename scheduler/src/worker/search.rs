@@ -5,7 +5,7 @@ use super::help::Wait;
 use super::remote::Remote;
 use super::shared::Quiet;
 use super::timers::shorter;
-use crate::config::{FREED_BLOCKS, GATHER_NS, GIVE_BACK_MS, PATIENCE_US, STEAL_MAX, UNSURE_MS};
+use crate::config::{ASK_US, FREED_BLOCKS, GATHER_NS, GIVE_BACK_MS, PATIENCE_US, STEAL_MAX, UNSURE_MS};
 use crate::idle::Role;
 use crate::park::Parked;
 use crate::phase::Phase;
@@ -110,8 +110,9 @@ impl Context {
     /// One search as a counted searcher. `None`: the time is over, and the caller is still counted.
     fn look_around(&self, over: &dyn Fn() -> bool) -> Option<Outcome> {
         let began = ticks();
-        let patience = PATIENCE_US * self.ticks_per_us;
         let insist = self.insist.take();
+        // A standby has waited for a nap already; what it asks now is whether the owner answers at all.
+        let patience = if insist { ASK_US } else { PATIENCE_US } * self.ticks_per_us;
         let mut round = 0u32;
         let mut private_far = false;
         loop {

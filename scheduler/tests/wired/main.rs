@@ -5,4 +5,5 @@ mod ends;
 mod fair;
 mod open;
 mod sleeps;
+mod stand_in;
 mod support;

@@ -1,11 +1,7 @@
 //! A worker with operations in flight sleeps in its ring, and hears of everything there.
 
-use crate::support::{LONG, Op, asleep, eventually, has_rings, pipe, place, tuning, wired};
-use io_uring::opcode::Nop;
+use crate::support::{LONG, Op, asleep, eventually, has_rings, pipe, place, post, tuning, wired};
 use scheduler::Scheduler;
-use scheduler::internals::driver::{Item, Ring};
-use scheduler::internals::shared;
-use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -114,32 +110,6 @@ fn idle_in_the_ring() {
     assert!(after.parks - before.parks <= 2, "{} sleeps of workers with nothing to do", after.parks - before.parks);
     pipe.fill();
     op.join();
-}
-
-/// An operation of a thread that has no ring.
-#[repr(C)]
-struct Parcel {
-    item: Item,
-    op: Op,
-}
-
-/// # Safety
-/// `item` is of a boxed parcel.
-unsafe fn serve(item: NonNull<Item>, ring: Option<&mut Ring>) {
-    // SAFETY: the caller's promise.
-    let parcel = unsafe { Box::from_raw(item.cast::<Parcel>().as_ptr()) };
-    let tag = parcel.op.tag();
-    // SAFETY: it points at nothing.
-    ring.into_iter().for_each(|ring| unsafe { ring.push(Nop::new().build(), tag) });
-}
-
-fn post(scheduler: &Scheduler) -> Op {
-    let op = Op::default();
-    let parcel = Box::new(Parcel { item: Item::new(serve), op: op.clone() });
-    // SAFETY: boxed until it is served.
-    let posted = unsafe { shared(scheduler).post(NonNull::from(Box::leak(parcel)).cast()) };
-    posted.expect("open");
-    op
 }
 
 #[test]

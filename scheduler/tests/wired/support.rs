@@ -2,13 +2,15 @@
 
 use io_uring::squeue::Entry;
 use io_uring::{opcode, types};
-use scheduler::internals::driver::{Caps, Completion};
+use scheduler::internals::driver::{Caps, Completion, Item, Ring};
+use scheduler::internals::shared;
 use scheduler::internals::worker::{Tuning, with_ring};
 use scheduler::{IoDriver, Scheduler};
 use std::fs::File;
 use std::io::Write;
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::pin::Pin;
+use std::ptr::NonNull;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
@@ -156,4 +158,31 @@ pub(crate) fn asleep(scheduler: &Scheduler) {
 /// Where worker 0 sleeps.
 pub(crate) fn place(scheduler: &Scheduler) -> String {
     format!("{:?}", scheduler::internals::shared(scheduler).workers[0].parker)
+}
+
+/// An operation for any ring.
+#[repr(C)]
+struct Parcel {
+    item: Item,
+    op: Op,
+}
+
+/// # Safety
+/// `item` is of a boxed parcel.
+unsafe fn serve(item: NonNull<Item>, ring: Option<&mut Ring>) {
+    // SAFETY: the caller's promise.
+    let parcel = unsafe { Box::from_raw(item.cast::<Parcel>().as_ptr()) };
+    let tag = parcel.op.tag();
+    // SAFETY: it points at nothing.
+    ring.into_iter().for_each(|ring| unsafe { ring.push(opcode::Nop::new().build(), tag) });
+}
+
+/// Posts an operation that ends at once.
+pub(crate) fn post(scheduler: &Scheduler) -> Op {
+    let op = Op::default();
+    let parcel = Box::new(Parcel { item: Item::new(serve), op: op.clone() });
+    // SAFETY: boxed until it is served.
+    let posted = unsafe { shared(scheduler).post(NonNull::from(Box::leak(parcel)).cast()) };
+    posted.expect("open");
+    op
 }

@@ -15,6 +15,29 @@ pub const GAIN: f64 = 5.0;
 /// What nothing else may fall below, in percent.
 pub const LOSS: f64 = -3.0;
 
+/// Part of what the bodies allow at most from which on tasks per second do not tell two programs apart any more.
+pub const SATURATED: f64 = 0.95;
+
+/// What a scenario is judged by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Figure {
+    /// Tasks per second.
+    Rate,
+    /// Tasks per second of CPU time, where both legs reach [`SATURATED`] of the ceiling.
+    Cpu,
+}
+
+impl Figure {
+    /// As reports name it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Figure::Rate => "tasks_per_sec",
+            Figure::Cpu => "tasks_per_cpu_sec",
+        }
+    }
+}
+
 /// The values of one scenario, one per round and leg. Greater is better.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Legs {
@@ -154,9 +177,36 @@ pub fn median(name: &str, values: &[f64]) -> Result<f64, Error> {
     Ok((sorted[ROUNDS / 2 - 1] + sorted[ROUNDS / 2]) / 2.0)
 }
 
+/// What a scenario is judged by, and its values: tasks per second, or, where the bodies keep both legs from being any
+/// faster, tasks per second of CPU time. A leg that falls behind the ceiling is judged by its rate, so that a worker
+/// which does nothing is seen.
+///
+/// ```
+/// use bench::aggregate::{Figure, Legs, figure};
+/// let legs = |a: f64, b: f64| Legs { name: "cpu_work_10us".into(), baseline: vec![a; 10], candidate: vec![b; 10] };
+/// let (rates, cpu_ns) = (legs(196e3, 197e3), legs(10_200.0, 10_100.0));
+/// assert_eq!(figure(&rates, &cpu_ns, Some(200e3)).unwrap().0, Figure::Cpu);
+/// assert_eq!(figure(&legs(196e3, 150e3), &cpu_ns, Some(200e3)).unwrap().0, Figure::Rate);
+/// assert_eq!(figure(&rates, &cpu_ns, None).unwrap().0, Figure::Rate);
+/// ```
+///
+/// # Errors
+/// Rates that are not complete.
+pub fn figure(rates: &Legs, cpu_ns: &Legs, ceiling: Option<f64>) -> Result<(Figure, Legs), Error> {
+    let slower = median(&rates.name, &rates.baseline)?.min(median(&rates.name, &rates.candidate)?);
+    let timed = cpu_ns.baseline.iter().chain(&cpu_ns.candidate).all(|ns| ns.is_finite() && *ns > 0.0);
+    if !timed || ceiling.is_none_or(|ceiling| slower < SATURATED * ceiling) {
+        return Ok((Figure::Rate, rates.clone()));
+    }
+    let per_cpu = |ns: &Vec<f64>| ns.iter().map(|ns| 1e9 / ns).collect();
+    let (baseline, candidate) = (per_cpu(&cpu_ns.baseline), per_cpu(&cpu_ns.candidate));
+    Ok((Figure::Cpu, Legs { name: rates.name.clone(), baseline, candidate }))
+}
+
 /// 100 x (B/A - 1), to nine digits behind the point: 97 against 100 is exactly -3, whatever binary fractions make of
 /// it.
-fn percent(baseline: f64, candidate: f64) -> f64 {
+#[must_use]
+pub fn percent(baseline: f64, candidate: f64) -> f64 {
     digits(100.0 * (candidate - baseline) / baseline)
 }
 
@@ -275,6 +325,22 @@ mod tests {
         assert_eq!(against.len(), 2);
         assert_eq!(against[0], "the targets gained +1.00 %, and +5.0 % is needed");
         assert_eq!(against[1], "o lost: -10.00 %, and -3.0 % is allowed");
+    }
+
+    #[test]
+    fn at_the_ceiling_cpu_time_is_judged() {
+        let rates = flat("t", 195.0, 196.0);
+        let of = |rates: &Legs, cpu: &Legs| figure(rates, cpu, Some(200.0)).unwrap();
+        let (judged_by, legs) = of(&rates, &flat("t", 100.0, 80.0));
+        let change = &judge(&[legs], &[]).unwrap().changes[0];
+        assert_eq!((judged_by, change.percent), (Figure::Cpu, 25.0), "a fifth less is a quarter more per second");
+        // Exactly at the limit, and below it in either leg.
+        assert_eq!(of(&flat("t", 190.0, 190.0), &flat("t", 1.0, 1.0)).0, Figure::Cpu);
+        assert_eq!(of(&flat("t", 189.9, 195.0), &flat("t", 1.0, 1.0)).0, Figure::Rate);
+        assert_eq!(of(&flat("t", 195.0, 189.9), &flat("t", 1.0, 1.0)).0, Figure::Rate);
+        // A clock of whole ticks may say that a tiny sample took no time.
+        assert_eq!(of(&rates, &flat("t", 0.0, 1.0)).0, Figure::Rate);
+        assert!(figure(&Legs { baseline: vec![], ..rates.clone() }, &rates, None).is_err());
     }
 
     #[test]

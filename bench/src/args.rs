@@ -1,7 +1,7 @@
 //! The command line.
+use crate::session::{Common, Output};
 use crate::{arms, io, items, load, realistic, scale, scenario, skew, wakeup};
 use clap::{Args, Parser, Subcommand};
-use std::path::PathBuf;
 
 /// Scenarios against the pools that are present, and counts that do not depend on the machine.
 #[derive(Debug, Parser)]
@@ -56,7 +56,7 @@ pub(crate) enum Command {
 
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct Compare {
-    /// Scenarios, separated by commas; `deep_tree` and `join_tree` bring their variants
+    /// Scenarios, separated by commas; `deep_tree` and `join_tree` bring their variants, `own_counter` names two
     #[arg(long, value_delimiter = ',')]
     pub(crate) scenarios: Vec<String>,
     /// Arms, separated by commas
@@ -68,18 +68,8 @@ pub(crate) struct Compare {
     /// Timed rounds; a warm-up round comes before them
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub(crate) samples: u16,
-    /// The JSON report; by default `bench/compare.json` in the target folder
-    #[arg(long)]
-    pub(crate) out: Option<PathBuf>,
-    /// Take rates although the machine is busy, and mark them
-    #[arg(long)]
-    pub(crate) force_rates: bool,
-    /// Do not wait for the machine to become quiet
-    #[arg(long)]
-    pub(crate) no_wait: bool,
-    /// Sizes so small that the figures mean nothing: to test this program itself
-    #[arg(long)]
-    pub(crate) tiny: bool,
+    #[command(flatten)]
+    pub(crate) common: Common,
 }
 
 #[derive(Args, Clone, Debug, Default)]
@@ -90,12 +80,8 @@ pub(crate) struct Counts {
     /// Arms, separated by commas
     #[arg(long, value_delimiter = ',')]
     pub(crate) arms: Vec<String>,
-    /// The JSON report; by default `bench/counts.json` in the target folder
-    #[arg(long)]
-    pub(crate) out: Option<PathBuf>,
-    /// Sizes so small that the figures mean nothing: to test this program itself
-    #[arg(long)]
-    pub(crate) tiny: bool,
+    #[command(flatten)]
+    pub(crate) output: Output,
 }
 
 #[derive(Args, Clone, Debug)]
@@ -167,7 +153,7 @@ mod tests {
     #[test]
     fn unknown_names_list_the_known_ones() {
         let error = scenarios(&words(&["flood_1m", "flod"])).unwrap_err();
-        assert!(error.starts_with("unknown scenario \"flod\"; known: flood_1m, contended_spawn_8x,"), "{error}");
+        assert!(error.starts_with("unknown scenario \"flod\"; known: flood_1m, flood_1m_own_counter,"), "{error}");
         let error = arms(&words(&["rust"])).unwrap_err();
         assert!(error.contains("known: scheduler, scheduler-submitter, "), "{error}");
         assert!(paths(&words(&["elsewhere"])).unwrap_err().contains("known: external"));
@@ -177,7 +163,7 @@ mod tests {
     fn families_and_defaults() {
         let names: Vec<_> = scenarios(&words(&["deep_tree", "flood_1m"])).unwrap().iter().map(|s| s.name).collect();
         assert_eq!(names, ["flood_1m", "deep_tree", "deep_tree_own_counter"]);
-        assert_eq!(scenarios(&[]).unwrap().len(), 13);
+        assert_eq!(scenarios(&[]).unwrap().len(), 15);
         let names: Vec<_> = arms(&[]).unwrap().iter().map(|a| a.name).collect();
         assert_eq!(names[..4], ["scheduler", "scheduler-submitter", "scheduler-batch", "scheduler-worker"]);
         assert_eq!(names[4..], ["tokio", "rayon", "channel", "async-executor", "chili", "go", "tbb", "floor"]);
@@ -186,7 +172,7 @@ mod tests {
     #[test]
     fn options_stand_with_and_without_the_word_compare() {
         let bare = Cli::try_parse_from(["bench", "--samples", "3", "--force-rates"]).unwrap();
-        assert!(bare.command.is_none() && bare.compare.force_rates && bare.compare.samples == 3);
+        assert!(bare.command.is_none() && bare.compare.common.calm.force_rates && bare.compare.samples == 3);
         let named = Cli::try_parse_from(["bench", "compare", "--arms", "tokio,go"]).unwrap();
         let Some(Command::Compare(c)) = named.command else { panic!("not compare") };
         assert_eq!(c.arms, ["tokio", "go"]);

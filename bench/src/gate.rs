@@ -1,16 +1,47 @@
 //! The stamp of the stress gate: whether it passed for exactly these sources. What is hashed and where stamps are kept
 //! is the suite's own business.
 use crate::paths;
+use crate::source::{BUILT_FROM, Source};
 use serde_json::{Value, json};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 use stress::stamp::RUNS;
 
-/// The hash of the tree below `root`, as the gate takes it.
-pub(crate) fn tree_hash(root: &Path) -> std::io::Result<String> {
-    stress::tree::hash(root)
+fn hash_of(root: &Path) -> String {
+    stress::tree::hash(root).unwrap_or_else(|e| format!("unknown: {e}"))
 }
 
-/// What the stamp says about the tree as it is now.
+/// Runs `gate-hash`: of the sources as they are now, which may have changed since they were built.
+pub(crate) fn print_hash() -> Result<ExitCode, String> {
+    let root = Source::find().root.ok_or("the sources are neither where this was built nor where it was started")?;
+    let hash = stress::tree::hash(&root).map_err(|e| format!("{}: {e}", root.display()))?;
+    println!("{hash}");
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Where the gate may have left its stamp: in `STRESS_GATE_DIR` if that is set, else in a target folder: that of this
+/// program, that which cargo is told to use, or that of the sources.
+fn places(roots: &[PathBuf]) -> Vec<PathBuf> {
+    let set = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
+    match set("STRESS_GATE_DIR") {
+        Some(named) => vec![named],
+        None => target_folders(roots, paths::target(), set("CARGO_TARGET_DIR")),
+    }
+}
+
+fn target_folders(roots: &[PathBuf], own: PathBuf, told: Option<PathBuf>) -> Vec<PathBuf> {
+    let mut out = vec![own];
+    let roots = || roots.iter().map(PathBuf::as_path).chain([paths::root()]);
+    if let Some(told) = told {
+        // A relative one is relative to where cargo was started, and nobody knows where the gate was.
+        out.extend(roots().map(|root| root.join(&told)));
+        out.push(told);
+    }
+    out.extend(roots().map(|root| root.join("target")));
+    out
+}
+
+/// What the stamp says about a tree.
 #[derive(Clone, Debug)]
 pub(crate) struct Gate {
     pub(crate) passed: bool,
@@ -21,20 +52,21 @@ pub(crate) struct Gate {
 }
 
 impl Gate {
-    /// The stamp for the sources this program was built from.
+    /// The stamp for the sources this program was built from, wherever it is started.
     pub(crate) fn read() -> Gate {
-        Gate::of(paths::root())
+        let source = Source::find();
+        let root = source.root.as_deref();
+        let tree = match (BUILT_FROM, root) {
+            ("", Some(root)) => hash_of(root),
+            ("", None) => "unknown: built without it, and the sources are gone".into(),
+            (built_from, _) => built_from.to_owned(),
+        };
+        Gate::look(tree, &places(&source.places))
     }
 
-    /// The stamp for the tree below `root`: from `STRESS_GATE_DIR` if that is set, else from the target folders.
+    /// The stamp for the tree below `root`.
     pub(crate) fn of(root: &Path) -> Gate {
-        let tree = tree_hash(root).unwrap_or_else(|e| format!("unknown: {e}"));
-        let named = std::env::var_os("STRESS_GATE_DIR").map(std::path::PathBuf::from);
-        let places = named.map_or_else(
-            || vec![paths::target(), stress::tree::target(), paths::root().join("target")],
-            |dir| vec![dir],
-        );
-        Gate::look(tree, &places)
+        Gate::look(hash_of(root), &places(&[root.to_path_buf()]))
     }
 
     /// The best that any of these folders says.
@@ -87,6 +119,20 @@ mod tests {
         assert!(line(Some(r#"{"tree":"abc","passed":true,"runs":19}"#)).contains("runs: 19"));
     }
 
+    /// Whether the program is where it was built or not, and wherever it is started from.
+    #[test]
+    fn stamps_are_looked_for_where_a_gate_leaves_them() {
+        let of = |told: Option<&str>| target_folders(&["/clone".into()], "/own".into(), told.map(PathBuf::from));
+        for place in ["/own", "/clone/target"] {
+            assert!(of(None).contains(&place.into()), "{place}");
+        }
+        assert!(of(None).contains(&paths::root().join("target")));
+        for place in ["/own", "/clone/build", "build", "/clone/target"] {
+            assert!(of(Some("build")).contains(&place.into()), "{place}");
+        }
+        assert!(of(Some("/build")).contains(&"/build".into()));
+    }
+
     /// From the sources to the line that every report prints.
     #[test]
     fn a_changed_source_line_is_not_gated() {
@@ -99,9 +145,9 @@ mod tests {
             std::fs::write(root.join(file), file).unwrap();
         }
         let stamps = [root.join("elsewhere"), root.join("stamps")];
-        let line = || Gate::look(tree_hash(&root).unwrap(), &stamps).line();
+        let line = || Gate::look(stress::tree::hash(&root).unwrap(), &stamps).line();
         assert!(line().contains("NOT GATED (no stamp)"));
-        stress::stamp::write(&stamps[1], &tree_hash(&root).unwrap()).unwrap();
+        stress::stamp::write(&stamps[1], &stress::tree::hash(&root).unwrap()).unwrap();
         assert_eq!(line(), "stress gate: 20/20");
         std::fs::write(root.join("scheduler/src/README.md"), "a document\n").unwrap();
         assert_eq!(line(), "stress gate: 20/20");

@@ -1,9 +1,9 @@
 //! The machine: what the report says about it, and whether it is quiet enough to take rates.
 use crate::arms;
-use crate::paths;
+use crate::source::{COMPILER, Source};
 use serde_json::{Value, json};
 use std::fs::read_to_string;
-use std::process::Command;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// Rates are taken below this load per usable CPU.
@@ -44,6 +44,11 @@ impl Cpus {
     pub(crate) fn workers(&self) -> usize {
         (self.usable().ceil() as usize).max(1)
     }
+}
+
+/// The number that was asked for, or as many as there are usable CPUs.
+pub(crate) fn workers(told: Option<u16>) -> usize {
+    told.map_or_else(|| Cpus::read().workers(), usize::from)
 }
 
 /// The load averages over 1, 5 and 15 minutes.
@@ -139,9 +144,12 @@ fn utc(seconds: u64) -> String {
     format!("{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}Z", rest / 3_600, rest / 60 % 60, rest % 60)
 }
 
-fn said(program: &str, args: &[&str]) -> Option<String> {
-    let out = Command::new(program).args(args).current_dir(paths::root()).output().ok()?;
-    out.status.success().then(|| String::from_utf8_lossy(&out.stdout).trim().to_owned())
+/// Why there are no cycles and no cache misses in any report; `None` where the machine offers such counters.
+fn no_hardware_counters() -> Option<&'static str> {
+    // Where perf can count in hardware there is a device of one of these names.
+    let devices = ["cpu", "cpu_core", "cpu_atom"];
+    let there = devices.iter().any(|d| Path::new("/sys/bus/event_source/devices").join(d).exists());
+    (!there).then_some("NOT MEASURED: this machine has no hardware counters")
 }
 
 /// The host block of the report; the load afterwards is added by the caller.
@@ -149,15 +157,16 @@ pub(crate) fn describe(cpus: &Cpus, workers: usize) -> Value {
     let cpuinfo = read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = cpuinfo.lines().find_map(|l| Some(l.strip_prefix("model name")?.split_once(':')?.1.trim()));
     let nodes = read_to_string("/sys/devices/system/node/online").ok().map(|s| s.trim().to_owned());
-    let dirty = said("git", &["status", "--porcelain"]).map(|s| !s.is_empty());
+    let (commit, dirty, commit_why) = Source::find().commit();
     let governor = read_to_string("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor").ok();
     json!({
         "date": now(),
-        "commit": said("git", &["rev-parse", "HEAD"]),
+        "commit": commit,
         "dirty": dirty,
+        "commit_why": commit_why,
         // Two builds of one source differ in this, and in nothing else.
         "marker": option_env!("BENCH_MARKER"),
-        "rustc": said("rustc", &["-V"]),
+        "rustc": Some(COMPILER).filter(|c| !c.is_empty()),
         "profile": if cfg!(debug_assertions) { "debug" } else { "release" },
         "kernel": read_to_string("/proc/sys/kernel/osrelease").ok().map(|s| s.trim().to_owned()),
         "cpu": model,
@@ -167,6 +176,7 @@ pub(crate) fn describe(cpus: &Cpus, workers: usize) -> Value {
         "affinity": cpus.list,
         "quota": cpus.quota,
         "governor": governor.map(|g| g.trim().to_owned()),
+        "hardware_counters": no_hardware_counters(),
         "workers": workers,
         "load_before": load(),
         "peers": arms::versions(),

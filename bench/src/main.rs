@@ -54,6 +54,8 @@ mod session;
 #[cfg(not(loom))]
 mod skew;
 #[cfg(not(loom))]
+mod source;
+#[cfg(not(loom))]
 mod stats;
 #[cfg(not(loom))]
 mod tree;
@@ -90,16 +92,7 @@ fn main() -> std::process::ExitCode {
         Some(Command::IoServe(options)) => io::serve(&options),
         Some(Command::Check(options)) => schema::main(&options),
         Some(Command::Scale(options)) => scale::main(&options),
-        Some(Command::GateHash) => match gate::tree_hash(paths::root()) {
-            Ok(hash) => {
-                println!("{hash}");
-                return ExitCode::SUCCESS;
-            }
-            Err(error) => {
-                eprintln!("bench: {}: {error}", paths::root().display());
-                return ExitCode::FAILURE;
-            }
-        },
+        Some(Command::GateHash) => gate::print_hash(),
     };
     done.unwrap_or_else(|message| {
         eprintln!("bench: {message}");

@@ -12,6 +12,12 @@ pub(crate) fn futex_wait(word: &AtomicU32, value: u32, limit: Duration) {
     unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), op, value, &raw const limit) };
 }
 
+/// From now on the sleeps of this thread end when they should, and not up to 50 us later.
+pub(crate) fn sharp_timer() {
+    // SAFETY: the call only sets a number of this thread; an error leaves it as it was.
+    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1_usize) };
+}
+
 /// Wakes up to `count` threads that sleep on `word`.
 pub(crate) fn futex_wake(word: &AtomicU32, count: i32) {
     let op = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
@@ -28,18 +34,51 @@ pub(crate) struct Usage {
     pub(crate) system_ns: u64,
     /// Voluntary and involuntary context switches.
     pub(crate) switches: u64,
+    /// The involuntary part of them: somebody else was given the CPU.
+    pub(crate) involuntary: u64,
 }
 
 /// Reads `getrusage(RUSAGE_SELF)`.
 pub(crate) fn usage() -> Usage {
+    used_by(libc::RUSAGE_SELF)
+}
+
+fn used_by(who: libc::c_int) -> Usage {
     let mut out = std::mem::MaybeUninit::<libc::rusage>::zeroed();
-    // SAFETY: the pointer is to a whole `rusage`, which the kernel fills; the call cannot fail for RUSAGE_SELF.
-    unsafe { libc::getrusage(libc::RUSAGE_SELF, out.as_mut_ptr()) };
+    // SAFETY: the pointer is to a whole `rusage`, which the kernel fills; the call cannot fail for a known `who`.
+    unsafe { libc::getrusage(who, out.as_mut_ptr()) };
     // SAFETY: all-zero bytes are a valid `rusage`, so the value is initialised whatever the call did.
     let used = unsafe { out.assume_init() };
     let ns = |t: libc::timeval| t.tv_sec as u64 * 1_000_000_000 + t.tv_usec as u64 * 1_000;
     let (user, system_ns) = (ns(used.ru_utime), ns(used.ru_stime));
-    Usage { cpu_ns: user + system_ns, system_ns, switches: (used.ru_nvcsw + used.ru_nivcsw) as u64 }
+    let (own_will, against_it) = (used.ru_nvcsw as u64, used.ru_nivcsw as u64);
+    Usage { cpu_ns: user + system_ns, system_ns, switches: own_will + against_it, involuntary: against_it }
+}
+
+/// CPU time of this process and of all programs it has started and seen the end of.
+pub(crate) fn own_and_children() -> Duration {
+    Duration::from_nanos(usage().cpu_ns + used_by(libc::RUSAGE_CHILDREN).cpu_ns)
+}
+
+/// CPU time that all CPUs together have worked, or were kept from working, since the start of the machine; `None`
+/// where the kernel does not say.
+pub(crate) fn busy() -> Option<Duration> {
+    // SAFETY: a question without side effects.
+    let ticks = u64::try_from(unsafe { libc::sysconf(libc::_SC_CLK_TCK) }).ok().filter(|t| *t > 0)?;
+    let busy = busy_ticks(&std::fs::read_to_string("/proc/stat").ok()?)?;
+    Some(Duration::from_nanos(busy * (1_000_000_000 / ticks)))
+}
+
+/// `cpu USER NICE SYSTEM IDLE IOWAIT IRQ SOFTIRQ STEAL ..`
+fn busy_ticks(stat: &str) -> Option<u64> {
+    let line = stat.lines().find_map(|l| l.strip_prefix("cpu "))?;
+    let parts: Vec<u64> = line.split_whitespace().take(8).map(str::parse).collect::<Result<_, _>>().ok()?;
+    match parts[..] {
+        [user, nice, system, _idle, _waiting, irq, softirq, steal] => {
+            Some(user + nice + system + irq + softirq + steal)
+        }
+        _ => None,
+    }
 }
 
 impl std::ops::Sub for Usage {
@@ -50,6 +89,7 @@ impl std::ops::Sub for Usage {
             // The kernel scales the two parts to a sum it knows exactly, so one of them may shrink for a moment.
             system_ns: self.system_ns.saturating_sub(before.system_ns),
             switches: self.switches - before.switches,
+            involuntary: self.involuntary - before.involuntary,
         }
     }
 }
@@ -88,7 +128,25 @@ pub(crate) fn leave_when_interrupted() {
     }
 }
 
+/// From now on this process ends when the one that started it does: nobody would read what it says.
+pub(crate) fn end_with_parent() {
+    // SAFETY: the call only sets the signal that the kernel sends; an error leaves the process running longer.
+    unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+}
+
 /// Whether a signal has asked to stop.
 pub(crate) fn interrupted() -> bool {
     INTERRUPTED.load(Relaxed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn idle_and_waiting_are_no_work() {
+        assert_eq!(busy_ticks("cpu  1 2 4 1000 2000 8 16 32 5 0\ncpu0 9 9 9 9 9 9 9 9\n"), Some(63));
+        assert_eq!(busy_ticks("cpu  1 2 x\n"), None);
+        assert_eq!(busy_ticks(""), None);
+    }
 }

@@ -12,6 +12,10 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
 use std::time::{Duration, Instant};
 
+mod overhead;
+
+pub(crate) use overhead::Overhead;
+
 /// How long a sample may take before it counts as lost.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 /// After the drain: when the pool should be quiet, and for how long it is watched.
@@ -114,10 +118,12 @@ impl Run {
 
     /// The word as it is now, whichever way this scenario counts.
     pub(crate) fn seen(&self) -> u64 {
-        match self.job.scenario.shape {
-            Shape::Deep { own_counter: true } => own::sum(),
-            _ => self.word.0.load(Acquire),
-        }
+        if self.job.scenario.own_counter { own::sum() } else { self.word.0.load(Acquire) }
+    }
+
+    /// Waits for the last task of a phase, whichever way this scenario counts.
+    pub(crate) fn wait_for_all(&self) -> Result<(), String> {
+        if self.job.scenario.own_counter { own::wait(self.job.tasks) } else { self.wait() }
     }
 }
 
@@ -143,14 +149,20 @@ pub(crate) mod own {
         COUNTERS[..used].iter().fold(0, |sum, c| sum.wrapping_add(c.0.load(Acquire)))
     }
 
+    pub(super) fn until_next_look(passed: Duration, ran: u64, tasks: u64) -> Duration {
+        let left = passed.mul_f64((tasks - ran) as f64 / ran.max(1) as f64 / 2.0);
+        left.min(passed / 4).clamp(Duration::from_micros(20), Duration::from_millis(5))
+    }
+
     /// Only between samples.
     pub(crate) fn reset() {
         COUNTERS.iter().for_each(|c| c.0.store(0, Relaxed));
     }
 
-    /// Looks again when half of the time that seems to be left has passed, so that neither the looking nor the last
-    /// interval weighs much.
+    /// Looks again when half of the time that seems to be left has passed, and no later than after a quarter of what
+    /// has passed already: at the beginning nothing is known, and a long first sleep would be all that is measured.
     pub(crate) fn wait(tasks: u64) -> Result<(), String> {
+        os::sharp_timer();
         let start = Instant::now();
         loop {
             let ran = check::count(sum());
@@ -161,8 +173,7 @@ pub(crate) mod own {
             if passed > PATIENCE {
                 return Err(format!("{ran} of {tasks} tasks ran within {PATIENCE:?}"));
             }
-            let left = passed.mul_f64((tasks - ran) as f64 / ran.max(1) as f64 / 2.0);
-            std::thread::sleep(left.clamp(Duration::from_micros(20), Duration::from_millis(5)));
+            std::thread::sleep(until_next_look(passed, ran, tasks));
         }
     }
 }
@@ -181,6 +192,9 @@ pub(crate) fn sample<A: Arm>(arm: &'static A, job: &Job) -> Result<Sample, Strin
     let run = Run::new(job);
     let ctx: &'static Ctx<A> = Box::leak(Box::new(Ctx { run, arm }));
     let before = arm.syscalls();
+    if job.scenario.own_counter {
+        own::reset();
+    }
     let mut out = match job.scenario.shape {
         Shape::Flat | Shape::Burst if job.pass == Pass::Latency => phases(ctx, submit_timed),
         Shape::Flat | Shape::Burst if job.works() => phases(ctx, |ctx, i| {
@@ -188,6 +202,13 @@ pub(crate) fn sample<A: Arm>(arm: &'static A, job: &Job) -> Result<Sample, Strin
             ctx.arm.submit(move || {
                 ctx.run.work(i);
                 ctx.run.hit(t);
+            });
+        }),
+        Shape::Flat if job.scenario.own_counter => phases(ctx, |ctx, i| {
+            let t = token(i);
+            ctx.arm.submit(move || {
+                let _captured = (ctx, i);
+                own::hit(t);
             });
         }),
         Shape::Flat | Shape::Burst => phases(ctx, |ctx, i| {
@@ -205,11 +226,8 @@ pub(crate) fn sample<A: Arm>(arm: &'static A, job: &Job) -> Result<Sample, Strin
             let t = token(i);
             ctx.arm.submit(move || parent(ctx, i, t));
         }),
-        Shape::Deep { own_counter: false } => phases(ctx, |ctx, i| branch(ctx, i, &|ctx, t| ctx.run.hit(t))),
-        Shape::Deep { own_counter: true } => {
-            own::reset();
-            phases(ctx, |ctx, i| branch(ctx, i, &|_, t| own::hit(t)))
-        }
+        Shape::Deep if job.scenario.own_counter => phases(ctx, |ctx, i| branch(ctx, i, &|_, t| own::hit(t))),
+        Shape::Deep => phases(ctx, |ctx, i| branch(ctx, i, &|ctx, t| ctx.run.hit(t))),
         Shape::Join => unreachable!("handled above"),
         Shape::Serial => unreachable!("`wakeup` has loops of its own for the pools of this process"),
     }?;
@@ -291,7 +309,7 @@ fn grow_again<A: Arm, H: Fn(&'static Ctx<A>, u64) + Copy + Send + Sync + 'static
 fn phases<A: Arm>(ctx: &'static Ctx<A>, submit: impl Fn(&'static Ctx<A>, u64) + Sync) -> Result<Sample, String> {
     let calls = match ctx.run.job.scenario.shape {
         Shape::Nested => ctx.run.job.tasks / 5,
-        Shape::Deep { .. } => 1,
+        Shape::Deep => 1,
         _ => ctx.run.job.tasks,
     };
     drive(ctx.run, calls, || (), |(), range| range.for_each(|i| submit(ctx, i)))
@@ -313,10 +331,7 @@ pub(crate) fn drive<L>(
         run.expect(range.end * run.job.tasks / calls);
         let start = Instant::now();
         go(&mut lane, range);
-        match run.job.scenario.shape {
-            Shape::Deep { own_counter: true } => own::wait(run.job.tasks)?,
-            _ => run.wait()?,
-        }
+        run.wait_for_all()?;
         Ok::<_, String>(start.elapsed())
     };
     let counted = (run.job.pass == Pass::Allocations).then(Counted::start);
@@ -364,7 +379,7 @@ fn contended<L>(
         let counted = (run.job.pass == Pass::Allocations).then(Counted::start);
         let before = usage();
         gate.wait();
-        let waited = run.wait();
+        let waited = run.wait_for_all();
         let end = run.now();
         let used = usage() - before;
         let allocations = counted.map(Counted::stop);
@@ -414,4 +429,29 @@ pub(crate) fn finish(run: &'static Run, mut out: Sample) -> Result<Sample, Strin
         out.latency = Latency::of(out.values.clone());
     }
     Ok(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The looks at counters that nobody announces the end of: how late the last one can be.
+    #[test]
+    fn the_last_look_is_not_late() {
+        for run_us in [500, 1_500, 5_000, 100_000] {
+            for slow_start in [0.0, 0.5] {
+                let run = Duration::from_micros(run_us);
+                let mut now = Duration::ZERO;
+                let mut looks = 0;
+                while now < run {
+                    let share = (now.as_secs_f64() / run.as_secs_f64() - slow_start).max(0.0) / (1.0 - slow_start);
+                    now += own::until_next_look(now, (share * 349_525.0) as u64, 349_525);
+                    looks += 1;
+                }
+                let late = now - run;
+                assert!(late <= Duration::from_micros(20).max(run / 8), "{run:?}: {late:?} late");
+                assert!(looks < 60, "{run:?}: {looks}");
+            }
+        }
+    }
 }

@@ -14,10 +14,7 @@ pub(crate) enum Shape {
     /// One task in five is submitted from outside and submits the other four.
     Nested,
     /// A tree of tasks in which every task submits four, down to `levels` below the root.
-    Deep {
-        /// Every worker counts on its own line instead of a shared one.
-        own_counter: bool,
-    },
+    Deep,
     /// Fork and join over a binary tree of data.
     Join,
 }
@@ -34,6 +31,8 @@ pub(crate) struct Scenario {
     /// How often a join tree is walked per sample, full and tiny.
     walks: [u64; 2],
     pub(crate) submitters: u64,
+    /// Every worker counts on a line of its own instead of a shared one.
+    pub(crate) own_counter: bool,
     /// Length of the body in nanoseconds, and of every `slow_every`-th body if that is not 0.
     fast_ns: u64,
     slow_ns: u64,
@@ -49,6 +48,7 @@ const NOTHING: Scenario = Scenario {
     size: [0; 2],
     walks: [1; 2],
     submitters: 1,
+    own_counter: false,
     fast_ns: 0,
     slow_ns: 0,
     slow_every: 0,
@@ -56,12 +56,34 @@ const NOTHING: Scenario = Scenario {
 };
 
 /// All scenarios, in the order of the report.
-pub(crate) static ALL: [Scenario; 13] = [
+pub(crate) static ALL: [Scenario; 15] = [
     Scenario { name: "flood_1m", size: [1_000_000, 2_000], ..NOTHING },
+    Scenario {
+        name: "flood_1m_own_counter",
+        family: "own_counter",
+        size: [1_000_000, 2_000],
+        own_counter: true,
+        ..NOTHING
+    },
     Scenario { name: "contended_spawn_8x", size: [100_000, 800], submitters: 8, ..NOTHING },
+    Scenario {
+        name: "contended_spawn_8x_own_counter",
+        family: "own_counter",
+        size: [100_000, 800],
+        submitters: 8,
+        own_counter: true,
+        ..NOTHING
+    },
     Scenario { name: "cpu_work_10us", size: [10_000, 100], fast_ns: 10_000, latency: true, ..NOTHING },
     Scenario { name: "cpu_work_100us", size: [2_000, 20], fast_ns: 100_000, latency: true, ..NOTHING },
-    Scenario { name: "contended_cpu_10us", size: [10_000, 100], submitters: 4, fast_ns: 10_000, ..NOTHING },
+    Scenario {
+        name: "contended_cpu_10us",
+        size: [10_000, 100],
+        submitters: 4,
+        fast_ns: 10_000,
+        latency: true,
+        ..NOTHING
+    },
     Scenario { name: "nested_fanout_4x", size: [10_000, 500], shape: Shape::Nested, ..NOTHING },
     Scenario {
         name: "burst_drain_burst",
@@ -79,12 +101,13 @@ pub(crate) static ALL: [Scenario; 13] = [
         latency: true,
         ..NOTHING
     },
-    Scenario { name: "deep_tree", size: [9, 4], shape: Shape::Deep { own_counter: false }, ..NOTHING },
+    Scenario { name: "deep_tree", size: [9, 4], shape: Shape::Deep, ..NOTHING },
     Scenario {
         name: "deep_tree_own_counter",
         family: "deep_tree",
         size: [9, 4],
-        shape: Shape::Deep { own_counter: true },
+        shape: Shape::Deep,
+        own_counter: true,
         ..NOTHING
     },
     Scenario { name: "join_tree", size: [19, 7], walks: [4, 1], shape: Shape::Join, ..NOTHING },
@@ -119,7 +142,7 @@ impl Scenario {
     pub(crate) fn tasks(&self, tiny: bool) -> u64 {
         let size = self.size[usize::from(tiny)];
         match self.shape {
-            Shape::Deep { .. } => (4_u64.pow(size as u32 + 1) - 1) / 3,
+            Shape::Deep => (4_u64.pow(size as u32 + 1) - 1) / 3,
             Shape::Join => ((1 << (size + 1)) - 1) * self.walks[usize::from(tiny)],
             Shape::Flat | Shape::Burst | Shape::Nested | Shape::Serial => size,
         }
@@ -250,7 +273,9 @@ mod tests {
     fn a_family_is_chosen_as_one() {
         let chosen = ALL.iter().filter(|s| s.answers_to("join_tree")).count();
         assert_eq!(chosen, 3);
-        assert_eq!(ALL.iter().filter(|s| s.answers_to("deep_tree")).count(), 2);
+        for (family, scenarios) in [("flood_1m", 1), ("own_counter", 2), ("deep_tree", 2)] {
+            assert_eq!(ALL.iter().filter(|s| s.answers_to(family)).count(), scenarios, "{family}");
+        }
         assert_eq!(ALL.iter().filter(|s| s.answers_to("")).count(), 0, "an empty name must choose nothing");
     }
 }

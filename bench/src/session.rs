@@ -7,22 +7,62 @@ use clap::Args;
 use indicatif::ProgressBar;
 use serde_json::{Value, json};
 use std::path::PathBuf;
+use std::process::ExitCode;
 
-/// Options that every subcommand has.
+/// Options of every subcommand that writes a report.
 #[derive(Args, Clone, Debug, Default)]
-pub(crate) struct Common {
+pub(crate) struct Output {
     /// The JSON report; by default `bench/NAME.json` in the target folder
     #[arg(long)]
     pub(crate) out: Option<PathBuf>,
+    /// Sizes so small that the figures mean nothing: to test this program itself
+    #[arg(long)]
+    pub(crate) tiny: bool,
+}
+
+impl Output {
+    /// Where the report of `kind` goes, which can be written.
+    pub(crate) fn place(&self, kind: &str) -> Result<PathBuf, String> {
+        let out = self.out.clone().unwrap_or_else(|| paths::target().join(format!("bench/{kind}.json")));
+        output::check(&out)?;
+        Ok(out)
+    }
+}
+
+/// Options about the quiet rule.
+#[derive(Args, Clone, Copy, Debug, Default)]
+pub(crate) struct Calm {
     /// Take rates although the machine is busy, and mark them
     #[arg(long)]
     pub(crate) force_rates: bool,
     /// Do not wait for the machine to become quiet
     #[arg(long)]
     pub(crate) no_wait: bool,
-    /// Sizes so small that the figures mean nothing: to test this program itself
-    #[arg(long)]
-    pub(crate) tiny: bool,
+}
+
+impl Calm {
+    /// Decides whether rates are taken, and shows the wait for a quiet machine.
+    pub(crate) fn decide(self, cpus: &Cpus, bar: &ProgressBar) -> Quiet {
+        let mut told = false;
+        Quiet::decide(cpus, self.force_rates, !self.no_wait, |load, limit, waited| {
+            let text = format!("waiting for a quiet machine: load {load:.2}, limit {limit:.2}, up to 180 s");
+            if !told && bar.is_hidden() {
+                eprintln!("{text}");
+                told = true;
+            }
+            bar.set_message(format!("{text}, {} s so far", waited.as_secs()));
+            bar.tick();
+        })
+    }
+}
+
+/// Options of every subcommand that takes times.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct Common {
+    #[command(flatten)]
+    pub(crate) output: Output,
+    #[command(flatten)]
+    pub(crate) calm: Calm,
 }
 
 /// A run of a subcommand between its head and its report.
@@ -42,14 +82,13 @@ impl Session {
     /// Looks at the machine, waits for it to become quiet, and prints what the figures stand on. Pools are built by
     /// then: building is work, and the load is looked at here.
     pub(crate) fn begin(kind: &'static str, common: &Common, workers: usize) -> Result<Session, String> {
-        let out = common.out.clone().unwrap_or_else(|| paths::target().join(format!("bench/{kind}.json")));
-        output::check(&out)?;
+        let out = common.output.place(kind)?;
         let bar = compare::bar(0);
         let cpus = Cpus::read();
         let host = host::describe(&cpus, workers);
-        let quiet = compare::wait_for_quiet(&cpus, common.force_rates, common.no_wait, &bar);
+        let quiet = common.calm.decide(&cpus, &bar);
         let calibration = Calibration::checked()?;
-        let new = Session { kind, out, gate: Gate::read(), quiet, host, calibration, tiny: common.tiny, bar };
+        let new = Session { kind, out, gate: Gate::read(), quiet, host, calibration, tiny: common.output.tiny, bar };
         new.head();
         Ok(new)
     }
@@ -57,6 +96,11 @@ impl Session {
     /// Whether times may be reported.
     pub(crate) fn rates(&self) -> bool {
         self.quiet.rates != Rates::NotMeasured
+    }
+
+    /// Whether the machine was quiet, so that counts which depend on who runs when are the pool's own.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.quiet.rates == Rates::Measured
     }
 
     /// Why times are missing; nothing if they are not.
@@ -116,6 +160,14 @@ impl Session {
         println!("written: {}", self.out.display());
         Ok(())
     }
+}
+
+/// The exit code of a run, and a word about what failed. `missed`: a bound that was to be held.
+pub(crate) fn ended(failed: usize, rows: usize, missed: bool) -> ExitCode {
+    if failed > 0 {
+        eprintln!("{failed} of {rows} rows failed");
+    }
+    if failed > 0 || missed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
 /// Something that has to hold, and what was seen.

@@ -91,7 +91,9 @@ impl Sorted {
 
 /// `2.1x faster`, `1.3x slower`.
 pub(crate) fn direction(ratio: f64, better: &str, worse: &str) -> String {
-    if ratio >= 1.0 { format!("{ratio:.1}x {better}") } else { format!("{:.1}x {worse}", 1.0 / ratio) }
+    // Two digits where one would say that nothing differs.
+    let times = |r: f64| if r < 1.95 { format!("{r:.2}x") } else { format!("{r:.1}x") };
+    if ratio >= 1.0 { format!("{} {better}", times(ratio)) } else { format!("{} {worse}", times(1.0 / ratio)) }
 }
 
 /// `12345678` as `12,345,678`.

@@ -64,6 +64,17 @@ fn a_report_has_its_form_and_its_page() {
     assert!(left.iter().all(|n| !n.to_string_lossy().ends_with(".part")), "no half file is left: {left:?}");
 }
 
+/// Whoever calls the report a page keeps the report.
+#[test]
+fn a_page_does_not_overwrite_its_report() {
+    let folder = Folder::new("name");
+    let out = folder.path("seen.html");
+    assert!(compare(&out, &[]).status.success());
+    let text = std::fs::read_to_string(&out).expect("a report");
+    assert!(text.starts_with("{"), "{text}");
+    assert!(bench(&["check", &out]).status.success());
+}
+
 #[test]
 fn another_form_is_told_where() {
     let folder = Folder::new("broken");

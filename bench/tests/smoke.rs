@@ -33,7 +33,7 @@ fn compare_counts_every_task() {
     let args = ["compare", "--tiny", "--no-wait", "--force-rates", "--samples", "2", "--workers", "2", "--arms", arms];
     let (out, json) = report("compare", &args);
     let results = json["results"].as_array().expect("results");
-    assert_eq!(results.len(), 12 * 13);
+    assert_eq!(results.len(), 12 * 15);
     for row in results {
         let (scenario, arm) = (row["scenario"].as_str().unwrap(), row["arm"].as_str().unwrap());
         let join = scenario.starts_with("join");
@@ -41,7 +41,7 @@ fn compare_counts_every_task() {
             "chili" => join,
             "scheduler" | "rayon" | "floor" => true,
             "scheduler-submitter" | "scheduler-batch" | "scheduler-worker" => {
-                ["flood_1m", "contended_spawn_8x"].contains(&scenario)
+                ["flood_1m", "contended_spawn_8x"].contains(&scenario.trim_end_matches("_own_counter"))
             }
             _ => !join,
         };
@@ -65,6 +65,12 @@ fn compare_counts_every_task() {
     for part in ["host", "gate", "quiet"] {
         assert!(json[part].is_object(), "{part}");
     }
+    assert_eq!(json["harness"]["allocations"], 0, "the harness itself allocates nothing per task");
+    assert!(
+        json["harness"]["ns_per_task"].is_number() && text(&out.stdout).contains("harness: "),
+        "{}",
+        json["harness"]
+    );
     assert!(json["host"]["peers"]["tokio"].is_string());
     assert!(["measured", "forced"].contains(&json["quiet"]["rates"].as_str().unwrap()));
     let said = text(&out.stdout);

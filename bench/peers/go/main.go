@@ -113,7 +113,8 @@ func (r *run) ownSum() (sum uint64) {
 	return
 }
 
-// Looks again when half of the time that seems to be left has passed.
+// Looks again when half of the time that seems to be left has passed, and no later than after a quarter of what has
+// passed already.
 func (r *run) waitOwn(tasks uint64) {
 	start := now()
 	for {
@@ -124,7 +125,8 @@ func (r *run) waitOwn(tasks uint64) {
 		if ran == 0 {
 			ran = 1
 		}
-		left := float64(now()-start) * float64(tasks-ran) / float64(ran) / 2
+		passed := float64(now() - start)
+		left := math.Min(passed*float64(tasks-ran)/float64(ran)/2, passed/4)
 		time.Sleep(time.Duration(math.Min(math.Max(left, 20e3), 5e6)))
 	}
 }
@@ -191,12 +193,28 @@ func (r *run) submit(q *request, i uint64) {
 			spin(r.steps(i))
 			r.hit(t)
 		}()
+	case q.kind == "flat_own":
+		t := token(i)
+		go func() {
+			_ = i
+			r.hitOwn(t)
+		}()
 	default:
 		t := token(i)
 		go func() {
 			_ = i
 			r.hit(t)
 		}()
+	}
+}
+
+func (q *request) countsOwn() bool { return q.kind == "deep_own" || q.kind == "flat_own" }
+
+func (r *run) wait(q *request) {
+	if q.countsOwn() {
+		r.waitOwn(q.tasks)
+	} else {
+		<-r.done
 	}
 }
 
@@ -215,11 +233,7 @@ func take(r *run, q *request) (out sample) {
 		for i := from; i < to; i++ {
 			r.submit(q, i)
 		}
-		if q.kind == "deep_own" {
-			r.waitOwn(q.tasks)
-		} else {
-			<-r.done
-		}
+		r.wait(q)
 		out.wall += now() - start
 	}
 	atomic.StoreUint64(&r.target, q.tasks)
@@ -248,7 +262,7 @@ func take(r *run, q *request) (out sample) {
 		time.Sleep(time.Millisecond)
 		cpu, system, switches = usage()
 		close(gate)
-		<-r.done
+		r.wait(q)
 		out.wall = now() - first.Load()
 		defer all.Wait()
 	case q.kind == "serial":
@@ -280,7 +294,7 @@ func take(r *run, q *request) (out sample) {
 	out.cpu, out.system, out.switches = c-cpu, k-system, s-switches
 	time.Sleep(time.Millisecond)
 	out.word = atomic.LoadUint64(&r.word)
-	if q.kind == "deep_own" {
+	if q.countsOwn() {
 		out.word = r.ownSum()
 	}
 	return

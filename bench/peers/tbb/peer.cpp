@@ -99,13 +99,15 @@ struct Run {
     void wait() {
         while (done.load(std::memory_order_acquire) == 0) futex(done, FUTEX_WAIT, 0);
     }
-    // Looks again when half of the time that seems to be left has passed.
+    // Looks again when half of the time that seems to be left has passed, and no later than after a quarter of what
+    // has passed already.
     void wait_own(u64 tasks) {
         u64 start = now_ns();
         for (;;) {
             u64 ran = own_sum() & COUNT;
             if (ran >= tasks) return;
-            double left = double(now_ns() - start) * double(tasks - ran) / double(std::max<u64>(ran, 1)) / 2;
+            double passed = double(now_ns() - start);
+            double left = std::min(passed * double(tasks - ran) / double(std::max<u64>(ran, 1)) / 2, passed / 4);
             usleep(useconds_t(std::min(std::max(left / 1000, 20.0), 5000.0)));
         }
     }
@@ -191,6 +193,9 @@ static void submit(Pool* pool, Run* run, const std::string& kind, u64 i, u64 tas
     } else if (run->fast + run->slow > 0) {
         u64 t = token(i);
         pool->arena.enqueue([run, i, t] { spin(run->steps(i)), run->hit(t); });
+    } else if (kind == "flat_own") {
+        u64 t = token(i);
+        pool->arena.enqueue([run, i, t] { (void)i, run->hit_own(t); });
     } else {
         u64 t = token(i);
         pool->arena.enqueue([run, i, t] { (void)i, run->hit(t); });
@@ -219,11 +224,12 @@ static Sample sample(Pool* pool, Run* run, const std::string& kind, u64 tasks, u
         out.switches = after.switches - before.switches;
         return out;
     }
+    bool own = kind == "deep_own" || kind == "flat_own";
     u64 calls = kind == "nested" ? tasks / 5 : kind == "deep" || kind == "deep_own" ? 1 : tasks;
     auto phase = [&](u64 from, u64 to) {
         u64 start = now_ns();
         for (u64 i = from; i < to; ++i) submit(pool, run, kind, i, tasks, levels, timed);
-        kind == "deep_own" ? run->wait_own(tasks) : run->wait();
+        own ? run->wait_own(tasks) : run->wait();
         out.wall += now_ns() - start;
     };
     Usage before, after;
@@ -248,7 +254,7 @@ static Sample sample(Pool* pool, Run* run, const std::string& kind, u64 tasks, u
         before = usage();
         go.store(1);
         futex(go, FUTEX_WAKE, 1 << 30);
-        run->wait();
+        own ? run->wait_own(tasks) : run->wait();
         u64 end = now_ns();
         after = usage();
         for (auto& t : threads) t.join();
@@ -281,7 +287,7 @@ static Sample sample(Pool* pool, Run* run, const std::string& kind, u64 tasks, u
     out.switches = after.switches - before.switches;
     pool->arena.execute([&] { pool->group.wait(); });
     usleep(1000);
-    out.word = kind == "deep_own" ? run->own_sum() : run->word.word.load();
+    out.word = own ? run->own_sum() : run->word.word.load();
     return out;
 }
 

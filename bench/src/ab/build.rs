@@ -93,6 +93,8 @@ impl Workshop {
         let mut command = Command::new(cargo);
         command.current_dir(self.tree()).env("CARGO_TARGET_DIR", target);
         command.args(["build", "--quiet", "--release", "--locked", "-p", "bench", "--bin", "bench"]);
+        // Otherwise a change of a comment or of a test would make another program of the same code.
+        command.env("BENCH_WITHOUT_TREE", "1");
         match marker {
             Some(marker) => command.env("BENCH_MARKER", marker),
             None => command.env_remove("BENCH_MARKER"),

@@ -1,5 +1,7 @@
 //! `ab`: two revisions against each other, with a kill gate.
 use crate::host::{self, Cpus, Quiet, Rates};
+use crate::session::Calm;
+use crate::source::Source;
 use crate::{compare, os, output, paths};
 use bench::aggregate::ROUNDS;
 use build::Workshop;
@@ -44,12 +46,8 @@ pub(crate) struct Ab {
     /// Run although the stress gate has not passed for the candidate, and say so
     #[arg(long)]
     ungated: bool,
-    /// Take rates although the machine is busy, and mark them
-    #[arg(long)]
-    force_rates: bool,
-    /// Do not wait for the machine to become quiet
-    #[arg(long)]
-    no_wait: bool,
+    #[command(flatten)]
+    calm: Calm,
     /// Sizes so small that the figures mean nothing: to test this program itself
     #[arg(long)]
     tiny: bool,
@@ -81,8 +79,9 @@ pub(crate) fn main(options: &Ab) -> Result<ExitCode, String> {
     os::note_interrupts();
     let target = options.build_dir.clone().unwrap_or_else(|| paths::target().join("bench-ab"));
     let target = std::path::absolute(&target).map_err(|e| format!("{}: {e}", target.display()))?;
-    let repo = options.repo.as_deref().unwrap_or(paths::root());
-    let shop = Workshop::open(repo, &target.join("ab"))?;
+    let repo = options.repo.clone().or_else(|| Source::find().root);
+    let repo = repo.ok_or("the repository is neither where this was built nor where it was started: say --repo")?;
+    let shop = Workshop::open(&repo, &target.join("ab"))?;
     let date = host::now()[..10].to_owned();
     let (folder, fresh) = match &options.resume {
         Some(folder) => (folder.clone(), None),
@@ -207,7 +206,7 @@ impl Run {
     }
 
     fn quiet(&self, options: &Ab, cpus: &Cpus) -> Result<Quiet, String> {
-        let quiet = compare::wait_for_quiet(cpus, options.force_rates, options.no_wait, &self.bar);
+        let quiet = options.calm.decide(cpus, &self.bar);
         match (quiet.rates, quiet.why()) {
             (Rates::NotMeasured, why) => {
                 Err(format!("NOT MEASURED: {} (--force-rates takes them anyway)", why.unwrap_or_default()))
@@ -239,7 +238,7 @@ impl Run {
         let log = self.folder.join("host.json");
         let mut host = output::read_json(&log).unwrap_or_else(|_| json!({ "sessions": [] }));
         let mut before = host::describe(&Cpus::read(), plan.workers);
-        for own in ["commit", "dirty", "marker", "profile"] {
+        for own in ["commit", "dirty", "commit_why", "marker", "profile"] {
             before.as_object_mut().map(|o| o.remove(own));
         }
         let key = self.key(plan);

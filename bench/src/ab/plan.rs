@@ -48,6 +48,11 @@ pub(super) struct Plan {
 }
 
 impl Plan {
+    /// Tasks per second that the bodies of a scenario allow at most, where they take time.
+    pub(super) fn ceiling(&self, name: &str) -> Option<f64> {
+        scenario::ALL.iter().find(|s| s.name == name)?.ceiling(self.workers, self.tiny)
+    }
+
     pub(super) fn json(&self) -> Value {
         let targets: Vec<Value> = self.targets.iter().map(|(n, w)| json!({ "name": n, "weight": w })).collect();
         json!({

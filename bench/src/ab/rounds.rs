@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The arm that is compared.
 const ARM: &str = "scheduler";
@@ -44,18 +44,48 @@ pub(super) fn run(
                 continue;
             }
             progress(round, name);
+            let others = Others::begin();
             let mut report = take(program, plan)?;
             // The program does not know: its worktree is gone.
             report["host"]["commit"] = json!(leg.commit);
             report["host"]["dirty"] = json!(false);
+            report["host"]["commit_why"] = Value::Null;
+            report["gate"] = leg.gate.clone();
             let whole = json!({
                 "kind": "ab-round", "round": round, "leg": name, "commit": leg.commit, "sha256": leg.sha256,
-                "report": report,
+                "foreign_cpus": others.cpus(), "report": report,
             });
             output::compact(&path, &whole).map_err(Stop::Failed)?;
         }
     }
     Ok(())
+}
+
+/// What other programs do during a leg-run: what no rule at the start of a run of an hour can promise.
+struct Others {
+    start: Instant,
+    /// CPU time of the whole machine, and of our own programs, so far.
+    busy: Option<Duration>,
+    own: Duration,
+}
+
+impl Others {
+    fn begin() -> Others {
+        Others { start: Instant::now(), busy: os::busy(), own: os::own_and_children() }
+    }
+
+    /// How many CPUs others have kept busy since, on average; `None` where the kernel does not say.
+    fn cpus(&self) -> Option<f64> {
+        let busy = os::busy()?.saturating_sub(self.busy?);
+        let own = os::own_and_children().saturating_sub(self.own);
+        Some(busy.saturating_sub(own).as_secs_f64() / self.start.elapsed().as_secs_f64().max(1e-3))
+    }
+}
+
+/// How many CPUs others kept busy in each leg-run.
+pub(super) fn foreign(folder: &Path) -> Vec<f64> {
+    let legs = (1..=ROUNDS).flat_map(|round| ["a", "b"].map(|leg| file(folder, round, leg)));
+    legs.filter_map(|path| output::read_json(&path).ok()?["foreign_cpus"].as_f64()).collect()
 }
 
 /// One leg-run. The load is that of this very run, so the program is told not to look at it.
@@ -222,6 +252,8 @@ mod tests {
         assert_eq!(cpu[0].baseline, [2.5; 10]);
         let first = output::read_json(&file(&folder, 1, "a")).unwrap();
         assert_eq!(first["report"]["host"]["commit"], "one");
+        assert_eq!(first["report"]["gate"], leg("one").gate);
+        assert!(foreign(&folder).len() <= 20 && foreign(&folder).iter().all(|cpus| *cpus >= 0.0));
         fs::remove_dir_all(&folder).unwrap();
     }
 

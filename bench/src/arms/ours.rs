@@ -1,7 +1,7 @@
 //! The scheduler of this workspace.
 use super::{Arm, Runner, Syscalls, Trouble};
 use crate::check::token;
-use crate::run::{self, Run, Sample};
+use crate::run::{self, Run, Sample, own};
 use crate::scenario::{Job, Pass, Shape};
 use crate::tree::{Node, repeat, tree};
 use scheduler::{Builder, Scheduler};
@@ -72,28 +72,24 @@ impl Variant {
 }
 
 /// The task of the scenarios that only count: 24 bytes.
-fn counting(run: &'static Run, i: u64) -> impl FnOnce() + Send + 'static {
+fn counting<const OWN: bool>(run: &'static Run, i: u64) -> impl FnOnce() + Send + 'static {
     let t = token(i);
     move || {
-        let _captured = i;
-        run.hit(t);
+        let _captured = (run, i);
+        if OWN { own::hit(t) } else { run.hit(t) }
     }
 }
 
-impl Runner for Variant {
-    fn sample(&mut self, job: &Job) -> Result<Sample, Trouble> {
-        if job.scenario.shape != Shape::Flat || job.works() || job.pass == Pass::Latency {
-            return Err(Trouble::Absent("has only the scenarios that do nothing but submit".into()));
-        }
-        let (run, scheduler) = (Run::new(job), self.ours.0);
-        let before = self.ours.syscalls();
-        let taken = match self.way {
+impl Variant {
+    fn take<const OWN: bool>(&self, run: &'static Run, job: &Job) -> Result<Sample, String> {
+        let scheduler = self.ours.0;
+        match self.way {
             Way::Submitter => run::drive(
                 run,
                 job.tasks,
                 || scheduler.register_submitter().unwrap_or_else(|_| refused()),
                 |lane, mut range| {
-                    if range.any(|i| lane.submit(counting(run, i)).is_err()) {
+                    if range.any(|i| lane.submit(counting::<OWN>(run, i)).is_err()) {
                         refused();
                     }
                 },
@@ -105,7 +101,7 @@ impl Runner for Variant {
                 |(), range| {
                     for from in range.clone().step_by(BATCH as usize) {
                         let tasks = from..range.end.min(from + BATCH);
-                        if scheduler.submit_batch(tasks.map(|i| counting(run, i))).is_err() {
+                        if scheduler.submit_batch(tasks.map(|i| counting::<OWN>(run, i))).is_err() {
                             refused();
                         }
                     }
@@ -116,10 +112,26 @@ impl Runner for Variant {
                 job.tasks,
                 || (),
                 |(), range| {
-                    let all = move || range.clone().for_each(|i| submit(scheduler, counting(run, i)));
+                    let all = move || range.clone().for_each(|i| submit(scheduler, counting::<OWN>(run, i)));
                     submit(scheduler, all);
                 },
             ),
+        }
+    }
+}
+
+impl Runner for Variant {
+    fn sample(&mut self, job: &Job) -> Result<Sample, Trouble> {
+        if job.scenario.shape != Shape::Flat || job.works() || job.pass == Pass::Latency {
+            return Err(Trouble::Absent("has only the scenarios that do nothing but submit".into()));
+        }
+        let run = Run::new(job);
+        let before = self.ours.syscalls();
+        let taken = if job.scenario.own_counter {
+            own::reset();
+            self.take::<true>(run, job)
+        } else {
+            self.take::<false>(run, job)
         };
         let mut out = taken.map_err(Trouble::Failed)?;
         out.syscalls = before.zip(self.ours.syscalls()).map(|(a, b)| b - a);

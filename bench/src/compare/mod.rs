@@ -2,14 +2,15 @@
 use crate::arms::{self, Runner, Trouble};
 use crate::calib::Calibration;
 use crate::gate::Gate;
-use crate::host::{self, Cpus, Quiet, Rates};
-use crate::run::Sample;
+use crate::host::{self, Cpus, Rates};
+use crate::run::{Overhead, Sample};
 use crate::scenario::{Job, Pass, Scenario, Shape};
 use crate::stats::{Latency, Spread};
-use crate::{args, output, paths};
+use crate::{args, output, session};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::{Value, json};
 use std::process::ExitCode;
+use std::time::Instant;
 
 mod report;
 mod targets;
@@ -91,11 +92,7 @@ impl Row {
     }
 
     fn status(&self) -> String {
-        match &self.trouble {
-            None => "ok".into(),
-            Some(Trouble::Absent(why)) => format!("absent: {why}"),
-            Some(Trouble::Failed(why)) => format!("failed: {why}"),
-        }
+        arms::status(self.trouble.as_ref())
     }
 
     fn json(&self, workers: usize) -> Value {
@@ -225,8 +222,7 @@ pub(crate) fn bar(length: u64) -> ProgressBar {
 pub(crate) fn main(options: &args::Compare) -> Result<ExitCode, String> {
     let scenarios = args::scenarios(&options.scenarios)?;
     let kinds = args::arms(&options.arms)?;
-    let out = options.out.clone().unwrap_or_else(|| paths::target().join("bench/compare.json"));
-    output::check(&out)?;
+    let out = options.common.output.place("compare")?;
     let cpus = Cpus::read();
     let workers = options.workers.map_or_else(|| cpus.workers(), usize::from);
     let bar = bar(0);
@@ -238,15 +234,19 @@ pub(crate) fn main(options: &args::Compare) -> Result<ExitCode, String> {
     };
     let players: Vec<Player> = kinds.iter().map(build).collect();
     let mut host = host::describe(&cpus, workers);
-    let quiet = wait_for_quiet(&cpus, options.force_rates, options.no_wait, &bar);
+    let quiet = options.common.calm.decide(&cpus, &bar);
     let calibration = Calibration::checked()?;
-    let (rates, samples, tiny) = (quiet.rates, usize::from(options.samples), options.tiny);
+    let (rates, samples, tiny) = (quiet.rates, usize::from(options.samples), options.common.output.tiny);
     let mut session = Session { players, calibration, rates, samples, tiny, bar: bar.clone() };
     let rounds: usize = scenarios.iter().map(|s| session.rounds(s).len()).sum();
     bar.set_length((rounds * session.players.len()) as u64);
     let gate = Gate::read();
     report::head(&host, &gate, &quiet, samples, tiny);
+    let timed = rates != Rates::NotMeasured;
+    let overhead = Overhead::take()?;
+    bar.suspend(|| println!("{}", overhead.line(timed)));
     let mut rows = vec![];
+    let began = Instant::now();
     for scenario in &scenarios {
         let done = session.scenario(scenario);
         bar.suspend(|| report::table(&done, workers, tiny, session.rates));
@@ -257,42 +257,26 @@ pub(crate) fn main(options: &args::Compare) -> Result<ExitCode, String> {
     host["ns_per_step"] = json!([calibration.ns_per_step, Calibration::take().ns_per_step]);
     let facts = session.players.iter_mut().map(|p| (p.kind.name.to_owned(), p.runner.facts()));
     host["arms"] = Value::Object(facts.filter(|(_, f)| !f.is_null()).collect());
-    report::tail(&host);
+    let seconds = began.elapsed().as_secs_f64();
+    report::tail(&host, seconds);
     let failed = rows.iter().filter(|r| matches!(r.trouble, Some(Trouble::Failed(_)))).count();
     let results: Vec<Value> = rows.iter().map(|r| r.json(workers)).collect();
     let verdicts = targets::all(&rows, workers, tiny);
     let whole = json!({
         "kind": "compare", "host": host, "gate": gate.json(), "quiet": quiet.json(), "tiny": tiny, "results": results,
         "targets": verdicts, "ceilings": ceilings(&scenarios, workers, tiny),
+        "harness": overhead.json(timed), "seconds": seconds,
     });
     output::json(&out, &whole)?;
     println!("written: {}", out.display());
     if let Some(page) = crate::report::beside(&out, &whole)? {
         println!("charts: {}", page.display());
     }
-    if failed > 0 {
-        eprintln!("{failed} of {} rows failed", rows.len());
-        return Ok(ExitCode::FAILURE);
-    }
-    Ok(ExitCode::SUCCESS)
+    Ok(session::ended(failed, rows.len(), false))
 }
 
 /// Tasks per second that no pool can exceed, where the bodies take time.
 fn ceilings(scenarios: &[&'static Scenario], workers: usize, tiny: bool) -> Value {
     let one = |s: &&'static Scenario| Some((s.name.to_owned(), json!(s.ceiling(workers, tiny)?)));
     Value::Object(scenarios.iter().filter_map(one).collect())
-}
-
-/// Decides whether rates are taken, and shows the wait for a quiet machine.
-pub(crate) fn wait_for_quiet(cpus: &Cpus, force_rates: bool, no_wait: bool, bar: &ProgressBar) -> Quiet {
-    let mut told = false;
-    Quiet::decide(cpus, force_rates, !no_wait, |load, limit, waited| {
-        let text = format!("waiting for a quiet machine: load {load:.2}, limit {limit:.2}, up to 180 s");
-        if !told && bar.is_hidden() {
-            eprintln!("{text}");
-            told = true;
-        }
-        bar.set_message(format!("{text}, {} s so far", waited.as_secs()));
-        bar.tick();
-    })
 }

@@ -45,8 +45,9 @@ pub(super) fn head(host: &Value, gate: &Gate, quiet: &Quiet, samples: usize, tin
 }
 
 /// The facts that only the end knows.
-pub(super) fn tail(host: &Value) {
+pub(super) fn tail(host: &Value, seconds: f64) {
     println!("\nload after {}, arms {}", host["load_after"], host["arms"]);
+    println!("took {seconds:.0} s, without building the peers and waiting for a quiet machine");
 }
 
 fn rate(s: &Spread) -> String {
@@ -173,7 +174,8 @@ mod tests {
     fn directions_are_words() {
         assert_eq!(direction(21.3, "faster", "slower"), "21.3x faster");
         assert_eq!(direction(0.5, "faster", "slower"), "2.0x slower");
-        assert_eq!(direction(1.0, "cheaper", "dearer"), "1.0x cheaper");
+        assert_eq!(direction(1.0, "cheaper", "dearer"), "1.00x cheaper");
+        assert_eq!(direction(0.96, "faster", "slower"), "1.04x slower");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! What has to be reached on two cores, beside what was measured.
 use super::Row;
+use crate::stats::direction;
 use serde_json::{Value, json};
 
 /// How many times better than a peer, in tasks per second or in CPU time per task.
@@ -67,6 +68,12 @@ pub(super) fn of(rows: &[&Row], workers: usize, tiny: bool) -> Vec<Verdict> {
     }
 }
 
+/// Tasks per second and CPU time per task, each with its direction.
+fn in_words(faster: f64, cheaper: f64) -> String {
+    let (rate, cpu) = (direction(faster, "faster", "slower"), direction(cheaper, "cheaper", "dearer"));
+    format!("{rate}, {cpu} in CPU time")
+}
+
 struct Group<'a> {
     rows: &'a [&'a Row],
     ours: &'a Row,
@@ -91,8 +98,8 @@ impl Group<'_> {
         let one = |peer: &Row| {
             let wanted = factor(self.ours.scenario.name, peer.arm)?;
             let (faster, cheaper) = ratios(self.ours, peer)?;
-            let measured = format!("{faster:.1}x tasks/s, {cheaper:.1}x CPU");
-            Some(self.verdict(format!("{wanted}x {}", peer.arm), measured, faster >= wanted || cheaper >= wanted))
+            let met = faster >= wanted || cheaper >= wanted;
+            Some(self.verdict(format!("{wanted}x {}", peer.arm), in_words(faster, cheaper), met))
         };
         self.peers().filter_map(one).collect()
     }
@@ -157,12 +164,11 @@ impl Group<'_> {
         }
         if let Some(chili) = self.arm("chili") {
             let (faster, cheaper) = ratios(self.ours, chili).unwrap_or((f64::NAN, f64::NAN));
-            let measured = format!("{faster:.2}x tasks/s, {cheaper:.2}x CPU");
-            out.push(self.verdict("within 10 % of chili".into(), measured, faster.max(cheaper) >= 1.0 / 1.1));
+            let met = faster.max(cheaper) >= 1.0 / 1.1;
+            out.push(self.verdict("within 10 % of chili".into(), in_words(faster, cheaper), met));
         }
         if let Some((faster, cheaper)) = self.arm("tbb").and_then(|t| ratios(self.ours, t)) {
-            let measured = format!("{faster:.1}x tasks/s, {cheaper:.1}x CPU");
-            out.push(self.verdict("8x tbb".into(), measured, faster >= 8.0 || cheaper >= 8.0));
+            out.push(self.verdict("8x tbb".into(), in_words(faster, cheaper), faster >= 8.0 || cheaper >= 8.0));
         }
         out
     }

@@ -5,7 +5,7 @@
 use crate::alloc::Counted;
 use crate::args::CountChild;
 use crate::arms::{Arm, AsyncExecutor, Broadcast, Channel, Chili, Ours, Rayon, Signal, Tokio};
-use crate::os::{futex_wait, futex_wake, usage};
+use crate::os::{self, futex_wait, futex_wake, usage};
 use scheduler::Barrier;
 use serde_json::{Value, json};
 use std::process::ExitCode;
@@ -284,6 +284,7 @@ fn on<A: Arm>(arm: Result<A, String>, options: &CountChild) -> Result<Value, Str
 
 /// Runs one path and prints what it saw as one line of JSON.
 pub(crate) fn main(options: &CountChild) -> Result<ExitCode, String> {
+    os::end_with_parent();
     let w = options.workers;
     let seen = match options.arm.as_str() {
         "scheduler" => on(Ours::for_counts(w), options),

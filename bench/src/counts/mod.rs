@@ -5,7 +5,7 @@
 use crate::args::{self, CountChild};
 use crate::gate::Gate;
 use crate::host::{self, Cpus};
-use crate::{arms, compare, output, paths};
+use crate::{arms, compare, output, paths, session};
 use indicatif::ProgressBar;
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -344,16 +344,15 @@ pub(crate) fn main(options: &args::Counts) -> Result<ExitCode, String> {
         args::arms(&options.arms)?.iter().map(|a| a.name).collect()
     };
     let picked = args::paths(&options.paths)?;
-    let out = options.out.clone().unwrap_or_else(|| paths::target().join("bench/counts.json"));
-    output::check(&out)?;
-    let lines: Vec<Line> = picked.iter().flat_map(|p| p.lines(&chosen, options.tiny)).collect();
+    let out = options.output.place("counts")?;
+    let lines: Vec<Line> = picked.iter().flat_map(|p| p.lines(&chosen, options.output.tiny)).collect();
     let tools = Tools::find(lines.iter().any(|l| l.arm == "tbb"))?;
     let nowhere = PathBuf::new();
     let mut listings = objdump::Listings::new(tools.objdump.as_ref().unwrap_or(&nowhere));
     let cpus = Cpus::read();
     let mut host = host::describe(&cpus, cpus.workers());
     let gate = Gate::read();
-    table::head(&host, &gate, options.tiny);
+    table::head(&host, &gate, options.output.tiny);
     let bar = compare::bar(lines.len() as u64);
     let mut rows: Vec<Row> = vec![];
     for line in lines {
@@ -369,17 +368,13 @@ pub(crate) fn main(options: &args::Counts) -> Result<ExitCode, String> {
     host["load_after"] = json!(host::load());
     let json: Vec<Value> = rows.iter().map(Row::json).collect();
     let whole = json!({
-        "kind": "counts", "host": host, "gate": gate.json(), "tiny": options.tiny, "paths": json,
+        "kind": "counts", "host": host, "gate": gate.json(), "tiny": options.output.tiny, "paths": json,
         "budgets": table::verdicts(&rows),
     });
     output::json(&out, &whole)?;
     println!("written: {}", out.display());
     let failed = rows.iter().filter(|r| r.counted.failed).count();
-    if failed > 0 {
-        eprintln!("{failed} of {} rows failed", rows.len());
-        return Ok(ExitCode::FAILURE);
-    }
-    Ok(ExitCode::SUCCESS)
+    Ok(session::ended(failed, rows.len(), false))
 }
 
 #[cfg(test)]

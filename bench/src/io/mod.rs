@@ -98,7 +98,7 @@ fn chosen_arms(words: &[String]) -> Result<Vec<&'static Kind>, String> {
 pub(crate) fn main(options: &Options) -> Result<ExitCode, String> {
     let scenarios = chosen_scenarios(&options.scenarios)?;
     let kinds = chosen_arms(&options.arms)?;
-    let workers = options.workers.map_or_else(|| host::Cpus::read().workers(), usize::from);
+    let workers = host::workers(options.workers);
     let seats: Vec<Seat> = kinds.iter().map(|&kind| Seat::new(kind, workers)).collect();
     let mut session = Session::begin("io", &options.common, workers)?;
     session.host["peers"] = kinds.iter().map(|k| (k.name.to_owned(), json!(crate::arms::version(k.package)))).collect();

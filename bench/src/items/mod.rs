@@ -4,7 +4,7 @@ use crate::arms::{Arm, Ours};
 use crate::check::{self, token};
 use crate::os::usage;
 use crate::run::PATIENCE;
-use crate::session::{Check, Common, Session, verdicts};
+use crate::session::{self, Check, Common, Session, verdicts};
 use crate::stats::{Spread, direction, grouped};
 use clap::Args;
 use serde_json::{Value, json};
@@ -298,10 +298,7 @@ pub(crate) fn main(options: &Options) -> Result<ExitCode, String> {
     let failed = rows.iter().filter(|r| r.failed.is_some()).count();
     let results: Vec<Value> = rows.iter().map(|r| r.json(rates)).collect();
     session.finish(json!({ "items": items, "samples": rounds, "results": results, "checks": json }))?;
-    if failed > 0 {
-        eprintln!("{failed} of {} rows failed", rows.len());
-    }
-    Ok(if failed > 0 || missed && options.gate { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    Ok(session::ended(failed, rows.len(), missed && options.gate))
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! `load`: a fixed number of submitters, each with a window of tasks in flight, for a stated time.
 use crate::arms::{self, Runner, Trouble};
-use crate::calib;
-use crate::session::{Common, Session};
+use crate::session::{self, Common, Session};
 use crate::stats::{Spread, direction, grouped};
+use crate::{calib, host};
 use clap::Args;
 use serde_json::{Value, json};
 use std::process::ExitCode;
@@ -99,11 +99,7 @@ impl Row {
     }
 
     fn status(&self) -> String {
-        match &self.trouble {
-            None => "ok".into(),
-            Some(Trouble::Absent(why)) => format!("absent: {why}"),
-            Some(Trouble::Failed(why)) => format!("failed: {why}"),
-        }
+        arms::status(self.trouble.as_ref())
     }
 
     fn json(&self, workers: usize, rates: bool, why: Option<&str>) -> Value {
@@ -163,7 +159,7 @@ pub(crate) fn main(options: &Options) -> Result<ExitCode, String> {
     let by_default = |a: &arms::Kind| ARMS.contains(&a.name);
     let kinds =
         crate::args::choose("arm", &arms::ALL, |a| a.name, |a, word| a.name == word, by_default, &options.arms)?;
-    let workers = options.workers.map_or_else(|| crate::host::Cpus::read().workers(), usize::from);
+    let workers = host::workers(options.workers);
     let row = |kind: &&'static arms::Kind| {
         let (samples, allocations, trouble) = Default::default();
         Row { arm: kind.name, runner: kind.build(workers), samples, allocations, trouble }
@@ -210,11 +206,7 @@ pub(crate) fn main(options: &Options) -> Result<ExitCode, String> {
         "buffer": plan.buffer.len(), "results": results,
     });
     session.finish(body)?;
-    if failed > 0 {
-        eprintln!("{failed} of {} rows failed", rows.len());
-        return Ok(ExitCode::FAILURE);
-    }
-    Ok(ExitCode::SUCCESS)
+    Ok(session::ended(failed, rows.len(), false))
 }
 
 #[cfg(test)]

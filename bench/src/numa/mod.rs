@@ -2,7 +2,8 @@
 mod chart;
 mod verdicts;
 
-use crate::{output, paths};
+use crate::output;
+use crate::session::Output;
 use bench::model::{HOSTS, Host, Load, Rules, Tally, run};
 use clap::Args;
 use serde_json::{Value, json};
@@ -17,18 +18,14 @@ const SEED: u64 = 1;
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Options {
-    /// The JSON report; by default `bench/numa.json` in the target folder
-    #[arg(long)]
-    out: Option<PathBuf>,
+    #[command(flatten)]
+    output: Output,
     /// The chart; by default `bench/numa.svg` in the target folder
     #[arg(long)]
     svg: Option<PathBuf>,
     /// Another seed gives other arrivals and lengths
     #[arg(long, default_value_t = SEED)]
     seed: u64,
-    /// Sizes so small that the figures mean nothing: to test this program itself
-    #[arg(long)]
-    tiny: bool,
 }
 
 /// One run and what it was.
@@ -41,11 +38,10 @@ struct Run {
 
 /// Prints what is met and what is missed; neither is a failure of the program.
 pub(crate) fn main(options: &Options) -> Result<ExitCode, String> {
-    let out = options.out.clone().unwrap_or_else(|| paths::target().join("bench/numa.json"));
+    let out = options.output.place("numa")?;
     let svg = options.svg.clone().unwrap_or_else(|| out.with_extension("svg"));
-    output::check(&out)?;
     output::check(&svg)?;
-    let tasks = if options.tiny { TINY } else { TASKS };
+    let tasks = if options.output.tiny { TINY } else { TASKS };
     let mut runs = Vec::new();
     println!("model: {tasks} tasks of 1 us in virtual time at 80 % load, seed {}; counts, no times", options.seed);
     for host in &HOSTS {

@@ -69,6 +69,10 @@ pub(crate) fn beside(json: &Path, report: &Value) -> Result<Option<PathBuf>, Str
         return Ok(None);
     }
     let out = json.with_extension("html");
+    if out == json {
+        // Whoever calls the JSON a page gets the JSON.
+        return Ok(None);
+    }
     output::write(&out, &page_of(vec![Source::new(json, report.clone())?]))?;
     Ok(Some(out))
 }

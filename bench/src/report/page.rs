@@ -63,9 +63,9 @@ impl Cell {
     /// A comparison that speaks for or against us, in its words as well as in colour.
     pub(super) fn compared(text: impl Into<String>, good: Option<bool>) -> Cell {
         let class = match good {
-            Some(true) => "n met",
-            Some(false) => "n missed",
-            None => "n",
+            Some(true) => "n pair met",
+            Some(false) => "n pair missed",
+            None => "n pair",
         };
         Cell { text: text.into(), class }
     }

@@ -1,8 +1,8 @@
 //! `scale`: what a task costs as submitters, workers, queued tasks and their length vary, one at a time.
 use crate::arms::{self, Ours, Trouble};
-use crate::counts;
 use crate::scenario::Scenario;
-use crate::session::{Check, Common, Session, verdicts};
+use crate::session::{self, Check, Common, Session, verdicts};
+use crate::{counts, host};
 use clap::Args;
 use serde_json::{Value, json};
 use std::process::ExitCode;
@@ -196,7 +196,7 @@ pub(crate) fn main(options: &Options) -> Result<ExitCode, String> {
     let by_default = |a: &arms::Kind| ARMS.contains(&a.name);
     let named = |a: &arms::Kind, word: &str| a.name == word;
     let kinds = crate::args::choose("arm", &arms::ALL, |a| a.name, named, by_default, &options.arms)?;
-    let workers = options.workers.map_or_else(|| crate::host::Cpus::read().workers(), usize::from);
+    let workers = host::workers(options.workers);
     let mut pools = players(&kinds, workers);
     let session = Session::begin("scale", &options.common, workers)?;
     let size = match (session.tiny, options.quick) {
@@ -231,10 +231,7 @@ pub(crate) fn main(options: &Options) -> Result<ExitCode, String> {
     let series: Vec<Value> = all.iter().map(|s| s.json(rates)).collect();
     session
         .finish(json!({ "samples": rounds, "workers": workers, "series": series, "metg": metg, "checks": checks }))?;
-    if failed > 0 {
-        eprintln!("{failed} of {} series failed", all.len());
-    }
-    Ok(if failed > 0 || missed && options.gate { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    Ok(session::ended(failed, all.len(), missed && options.gate))
 }
 
 #[cfg(test)]

@@ -56,6 +56,17 @@ impl Row {
         self.each(|s| Some(s.usage.switches as f64))
     }
 
+    /// Those of them that were not by the threads' own will: somebody else was given the CPU. The programs in other
+    /// languages do not tell.
+    pub(super) fn involuntary(&self) -> Option<Sorted> {
+        self.each(|s| s.tells_involuntary.then_some(s.usage.involuntary as f64))
+    }
+
+    /// Switches that the wake-ups themselves make, whoever else uses the CPUs.
+    pub(super) fn voluntary(&self) -> Option<Sorted> {
+        self.each(|s| s.tells_involuntary.then(|| (s.usage.switches - s.usage.involuntary) as f64))
+    }
+
     /// System calls by the pool's and the semaphore's own account.
     pub(super) fn calls(&self) -> Option<Sorted> {
         self.each(|s| {
@@ -101,6 +112,7 @@ impl Row {
             put(name, values.filter(|_| rates), "NOT MEASURED: the machine was not quiet");
         }
         put("switches", self.switches(), "no samples");
+        put("switches_involuntary", self.involuntary(), "this arm does not tell the two kinds apart");
         put("syscalls", self.calls(), "this arm does not count its own system calls; see syscalls_traced");
         if let Err(reason) = &self.traced {
             why.insert("syscalls_traced".into(), json!(reason));
@@ -168,13 +180,14 @@ pub(super) fn table(rows: &[Row], rates: bool) -> String {
                 out += "  wall, user, system and CPU time: NOT MEASURED\n";
             }
             out += &format!(
-                "  {:<22} {:>26} {:>7} {:>7} {:>26} {:>9} {:>8} {:>7}  {}\n",
+                "  {:<22} {:>26} {:>7} {:>7} {:>26} {:>9} {:>11} {:>8} {:>7}  {}\n",
                 "arm",
                 "wall",
                 "user",
                 "system",
                 "CPU",
                 "switches",
+                "involuntary",
                 "syscalls",
                 "traced",
                 "pool: wakes + waits + barriers"
@@ -186,15 +199,17 @@ pub(super) fn table(rows: &[Row], rates: bool) -> String {
         }
         let [wall, user, system, cpu] = row.times().map(|(_, values)| values.filter(|_| rates));
         let against = against(rows, row).filter(|_| rates).unwrap_or_default();
-        let pool = row.pool().map_or(String::new(), |p| format!("{:.3} + {:.3} + {:.3}", p.wakes, p.waits, p.barriers));
+        let pool =
+            row.pool().map_or(String::new(), |p| format!("{:.3} + {:.3} + {:.3}  ", p.wakes, p.waits, p.barriers));
         out += &format!(
-            "  {:<22} {:>26} {:>7} {:>7} {:>26} {:>9} {:>8} {:>7}  {pool}{against}\n",
+            "  {:<22} {:>26} {:>7} {:>7} {:>26} {:>9} {:>11} {:>8} {:>7}  {pool}{against}\n",
             row.arm,
             range(&wall),
             micros(&user),
             micros(&system),
             range(&cpu),
             number(row.switches().map(|s| s.at(50))),
+            number(row.involuntary().map(|s| s.at(50))),
             number(row.calls().map(|c| c.at(50))),
             number(row.traced.as_ref().ok().copied()),
         );

@@ -18,6 +18,8 @@ use std::time::{Duration, Instant};
 pub(super) struct Taken {
     pub(super) wall: Duration,
     pub(super) usage: Usage,
+    /// Whether `usage` says which of the switches were involuntary.
+    pub(super) tells_involuntary: bool,
     /// Of the pool, by its own account.
     pub(super) pool: Option<Syscalls>,
     /// Posts and waits of the semaphore.
@@ -58,7 +60,7 @@ impl<A: Arm> Serial for On<A> {
         let (wall, usage) = (start.elapsed(), usage() - used);
         let pool = pool.zip(self.0.syscalls()).map(|(before, after)| after - before);
         check::verify(tasks, field.word.load(Relaxed))?;
-        Ok(Taken { wall, usage, pool, harness_calls: tasks + field.passed.waits() })
+        Ok(Taken { wall, usage, tells_involuntary: true, pool, harness_calls: tasks + field.passed.waits() })
     }
 
     fn facts(&self) -> Value {
@@ -88,7 +90,9 @@ impl Serial for Program {
         // There is no busy body, so the length of a step does not matter.
         let job = scenario.job(false, &Calibration { ns_per_step: 1.0 });
         match self.0.borrow_mut().sample(&job) {
-            Ok(Sample { wall, usage, .. }) => Ok(Taken { wall, usage, pool: None, harness_calls: 0 }),
+            Ok(Sample { wall, usage, .. }) => {
+                Ok(Taken { wall, usage, tells_involuntary: false, pool: None, harness_calls: 0 })
+            }
             Err(Trouble::Absent(why) | Trouble::Failed(why)) => Err(why),
         }
     }

@@ -146,7 +146,8 @@ impl Process {
         writeln!(stdin).map_err(|e| format!("the server is gone: {e}"))?;
         let said = self.line()?;
         let of = |field: &str| said[field].as_u64().ok_or("an answer without numbers");
-        Ok(Usage { cpu_ns: of("cpu_ns")?, system_ns: of("system_ns")?, switches: of("switches")? })
+        let (cpu_ns, system_ns, switches) = (of("cpu_ns")?, of("system_ns")?, of("switches")?);
+        Ok(Usage { cpu_ns, system_ns, switches, ..Usage::default() })
     }
 
     fn sample(&mut self, scenario: &Scenario, size: u64, seconds: f64) -> Result<Taken, Trouble> {

@@ -21,7 +21,7 @@ pub(in super::super) fn part(report: &Value) -> String {
     }
     let svg = Bars {
         label: "change of the candidate against the baseline, per scenario".into(),
-        axis: "B against A in tasks per second, % · more is better".into(),
+        axis: "B against A, % · more is better".into(),
         rows: bars,
         marks,
         number: chart::three,
@@ -35,13 +35,19 @@ pub(in super::super) fn part(report: &Value) -> String {
     let against = rows(report, "against").iter().map(|w| format!("<li>{}</li>", page::escape(&page::words(w))));
     let against = format!("<ul>{}</ul>", against.collect::<String>()).replace("<ul></ul>", "");
     let inside = format!("<div class=\"pills\">{verdict}</div>{against}{svg}");
-    let ten = "Medians of ten rounds A,B,A,B..; targets in blue, with the gate's limits as lines.";
+    let ten = "Medians of ten rounds A,B,A,B..; targets in blue, with the gate's limits as lines. Tasks per second, or \
+               (CPU) tasks per second of CPU time where the bodies allow no higher rate.";
     let cards = [
         page::card(&format!("Changes: {}", page::words(&plan["plan"])), ten, &inside, false),
         page::card("Legs", "", &legs(plan), false),
         page::card("All figures", "", &table(results), true),
     ];
     page::part("A/B", "", &cards)
+}
+
+/// Whether the rate is at its ceiling in both legs, so that tasks per second of CPU time are judged.
+fn by_cpu(row: &Value) -> bool {
+    row["figure"] == "tasks_per_cpu_sec"
 }
 
 fn percent(x: f64) -> String {
@@ -51,7 +57,7 @@ fn percent(x: f64) -> String {
 fn bar(row: &Value) -> Bar {
     let change = row["percent"].as_f64();
     let tone = if row["weight"].is_number() { Tone::Ours } else { Tone::Bound };
-    let text = change.map_or_else(|| "not measured".into(), percent);
+    let text = change.map_or_else(|| "not measured".into(), percent) + if by_cpu(row) { " CPU" } else { "" };
     Bar { name: name(row, "scenario").into(), tone, value: change.map(|c| [c; 3]), text }
 }
 
@@ -76,8 +82,10 @@ fn table(results: &[Value]) -> String {
             Cell::number(page::words(&row["weight"])),
             Cell::number(leg("a")),
             Cell::number(leg("b")),
-            Cell::number(shown("percent")),
+            // Reports from before there were two figures have one change, that of the rate.
+            Cell::number(shown(if row["rate_percent"].is_number() { "rate_percent" } else { "percent" })),
             Cell::number(shown("cpu_percent")),
+            Cell::number(format!("{}{}", shown("percent"), if by_cpu(row) { ", CPU time" } else { "" })),
         ];
         (row["percent"].is_number(), cells)
     };
@@ -88,6 +96,7 @@ fn table(results: &[Value]) -> String {
         "B: the same",
         "tasks/s",
         "CPU per task (less is better)",
+        "judged (more is better)",
     ];
     page::table(&heading, &results.iter().map(line).collect::<Vec<_>>())
 }

@@ -5,8 +5,10 @@ use super::{any, bar, is_ok, name, ns, per_second, reason, rows, spread};
 use serde_json::Value;
 
 /// What a task of each scenario is, for those who have not read the definitions.
-const MEANING: [(&str, &str); 13] = [
+const MEANING: [(&str, &str); 15] = [
     ("flood_1m", ", 1 submitter: one addition to a shared counter"),
+    ("flood_1m_own_counter", ", 1 submitter: one addition to a counter per worker"),
+    ("contended_spawn_8x_own_counter", ", 8 submitters: one addition to a counter per worker"),
     ("contended_spawn_8x", ", 8 submitters: one addition to a shared counter"),
     ("cpu_work_10us", ", 1 submitter: 10 us busy"),
     ("cpu_work_100us", ", 1 submitter: 100 us busy"),
@@ -89,6 +91,15 @@ fn summary(report: &Value, groups: &[(&str, Vec<&Value>)]) -> String {
         let say = "What has to be reached on two cores. A target in times is met by tasks per second or by CPU time.";
         cards.push(page::card(&format!("Targets: {met} of {} met", targets.len()), say, &inside, true));
     }
+    let harness = &report["harness"];
+    if harness.is_object() {
+        let line =
+            ["ns_per_task", "bound_ns", "body_ns", "allocations"].map(|f| Cell::number(page::words(&harness[f])));
+        let line = line.into_iter().chain([Cell::verdict(harness["met"].as_bool())]).collect();
+        let heading = ["ns per task beside the body", "at most", "the body, ns", "allocations", "verdict"];
+        let say = "What the harness itself adds to a task: the loop of a flood without any pool, less the bare body.";
+        cards.push(page::card("The harness", say, &page::table(&heading, &[(true, line)]), true));
+    }
     if cards.is_empty() { String::new() } else { page::part("Against the peers", "", &cards) }
 }
 
@@ -108,8 +119,14 @@ fn matrix(groups: &[(&str, Vec<&Value>)]) -> String {
         for peer in &peers {
             let rate = of("scheduler", "tasks_per_sec").zip(of(peer, "tasks_per_sec")).map(|(a, b)| a / b);
             let cpu = of(peer, "cpu_ns_per_task").zip(of("scheduler", "cpu_ns_per_task")).map(|(b, a)| b / a);
-            let text =
-                rate.map_or_else(|| "-".into(), |r| format!("{} ({})", direction(r), cpu.map_or("-".into(), times)));
+            let text = rate.map_or_else(
+                || "-".into(),
+                |r| {
+                    // Where there is little room the bracket goes to a line of its own, and nothing else does.
+                    let words = direction(r).replace(' ', "\u{a0}");
+                    format!("{words} ({})", cpu.map_or("-".into(), times))
+                },
+            );
             let good = rate.filter(|r| !(0.995..1.005).contains(r)).map(|r| r > 1.0);
             cells.push(Cell::compared(text, good));
         }
@@ -265,7 +282,7 @@ mod tests {
         let report = json!({ "results": [row("scheduler", 50e6), row("tokio", 2e6), absent, failed] });
         let html = part(&report);
         for words in
-            ["absent: no `go` in PATH", "failed: said &quot;x&quot;", "25x faster (0.04x)", "than go", "Latency"]
+            ["absent: no `go` in PATH", "failed: said &quot;x&quot;", "25x\u{a0}faster (0.04x)", "than go", "Latency"]
         {
             assert!(html.contains(words), "{words}: {html}");
         }

@@ -35,23 +35,35 @@ pub(in super::super) fn wakeup(report: &Value) -> String {
     let all = rows(report, "results");
     let mut sizes: Vec<u64> = all.iter().filter_map(|r| r["workers"].as_u64()).collect();
     sizes.dedup();
-    let label = |r: &Value| match r["spin_us"].as_f64() {
-        Some(0.0) => format!("{}, spin 0", name(r, "arm")),
-        _ => name(r, "arm").to_owned(),
-    };
+    let label = |r: &Value| name(r, "arm").to_owned();
     let card = |workers: &u64| {
         let list: Vec<&Value> = all.iter().filter(|r| r["workers"].as_u64() == Some(*workers)).collect();
         let parts = [
             ("wall_ns", "time per wake-up · less is better", chart::time as fn(f64) -> String),
             ("cpu_ns", "CPU time per wake-up · less is better", chart::time),
-            ("syscalls", "system calls per wake-up · less is better", chart::three),
+            ("switches", "context switches per wake-up · less is better", chart::three),
         ];
-        let inside: String =
+        let mut inside: String =
             parts.iter().map(|(f, axis, number)| chart(report, &list, f, axis, label, *number)).collect();
+        inside += &calls(&list);
         page::card(&format!("{workers} workers"), "", &inside, false)
     };
     let cards = sizes.iter().map(card).collect();
     rest(report, cards, "Serial wake-up", "One task, wait for it, the next. Bars: p50; whiskers from p0 to p100.")
+}
+
+/// System calls by an arm's own account, or as a tracer has counted them.
+fn calls(list: &[&Value]) -> String {
+    let one = |row: &&Value| {
+        let own = bar(name(row, "arm"), row, "syscalls", chart::three);
+        match row["syscalls_traced"].as_f64().filter(|_| own.value.is_none()) {
+            Some(traced) => Bar { value: Some([traced; 3]), text: format!("{} traced", chart::three(traced)), ..own },
+            None => own,
+        }
+    };
+    let axis: String = "system calls per wake-up · less is better".into();
+    let rows = list.iter().map(one).collect();
+    Bars { label: axis.clone(), axis, rows, marks: vec![], number: chart::three }.svg()
 }
 
 pub(in super::super) fn items(report: &Value) -> String {
@@ -92,19 +104,26 @@ pub(in super::super) fn load(report: &Value) -> String {
     let curves = curve(report, lines.collect(), ticks, "share of tasks");
     let line = |row: &&Value| {
         let mut cells = vec![Cell::text(label(row))];
-        let fields = ["workers", "submitters", "window", "tasks", "allocs_per_task", "dropped"];
+        let fields = ["workers", "tasks", "allocs_per_task", "dropped"];
         cells.extend(fields.map(|f| Cell::number(page::words(&row[f]))));
+        cells.push(Cell::number(super::spread(&row["cpu_ns_per_task"]).map_or_else(|| "-".into(), |c| ns(c[0]))));
         cells.push(Cell::long(if is_ok(row) { String::new() } else { reason(row, "tasks_per_sec") }));
         (is_ok(row), cells)
     };
-    let heading = ["arm", "workers", "submitters", "window", "tasks", "allocs/task", "dropped", "remark"];
+    let heading = ["arm", "workers", "tasks", "allocs/task", "dropped", "CPU/task", "remark"];
     let table = page::table(&heading, &list.iter().map(line).collect::<Vec<_>>());
     let cards = vec![
         page::card("Rate", "", &rate, false),
         page::card("Latency", "", &curves, false),
         page::card("Figures", "", &table, true),
     ];
-    rest(report, cards, "Load", "A fixed number of submitters for a fixed time; the warm-up is left out.")
+    let say = format!(
+        "{} submitters, each with {} tasks in flight, bodies of {} ns, for a fixed time; the warm-up is left out.",
+        page::words(&report["submitters"]),
+        page::words(&report["window"]),
+        page::words(&report["body_ns"])
+    );
+    rest(report, cards, "Load", &say)
 }
 
 fn curve(report: &Value, lines: Vec<Line>, x_ticks: Vec<(f64, String)>, x_axis: &str) -> String {
@@ -219,12 +238,16 @@ mod tests {
     fn every_kind_shows_its_rows_and_its_gaps() {
         let p = json!({ "p0": 1, "p50": 2, "p100": 3 });
         let html = wakeup(&json!({ "results": [
-            { "arm": "scheduler", "workers": 4, "spin_us": 0, "status": "ok",
-              "wall_ns": p, "syscalls": p, "cpu_ns": p },
+            { "arm": "scheduler-spin0", "workers": 4, "spin": "0", "status": "ok",
+              "wall_ns": p, "syscalls": p, "cpu_ns": p, "switches": p },
+            { "arm": "channel", "workers": 4, "status": "ok", "syscalls": null, "syscalls_traced": 4.25 },
             { "arm": "cond-signal", "workers": 4, "status": "failed: lost one" }],
             "checks": [{ "name": "calls", "bound": 4.05, "value": 4.0, "met": true }] }));
         assert!(
-            html.contains("scheduler, spin 0") && html.contains("failed: lost one") && html.contains("✓ met"),
+            html.contains("scheduler-spin0")
+                && html.contains("4.25 traced")
+                && html.contains("failed: lost one")
+                && html.contains("✓ met"),
             "{html}"
         );
         let html = items(&json!({ "results": [{ "arm": "pool-1", "status": "ok", "items_per_sec": null,
@@ -238,8 +261,9 @@ mod tests {
             "runs": [{ "ratio": 1.2, "control_ratio": 4.0 }], "histogram": [[1, 2, 3]],
             "median": { "ratio": 1.2, "verdict": "PASS", "stolen_share": 0.5 } }] }));
         assert!(html.contains("control 1") && html.contains("PASS") && html.contains("2-3"), "{html}");
-        let html = load(&json!({ "results": [{ "arm": "scheduler", "status": "ok", "dropped": 0,
+        let html = load(&json!({ "submitters": 3, "results": [{ "arm": "scheduler", "status": "ok", "dropped": 0,
             "latency_ns": { "p50": 1, "p90": 2, "p99": 3, "max": 4 }, "tasks_per_sec": null }] }));
         assert!(html.contains("<circle") && html.contains("NOT MEASURED"), "{html}");
+        assert!(html.contains("3 submitters"), "{html}");
     }
 }

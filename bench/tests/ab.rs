@@ -1,5 +1,5 @@
-//! What `ab` refuses, and whole runs with programs that only say what they are told to. A run that builds this workspace
-//! twice is done by `.ci/run`.
+//! What `ab` refuses, and whole runs with programs that only say what they are told to. A run that builds this
+//! workspace twice is done by `.ci/run`.
 #![cfg(not(loom))]
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

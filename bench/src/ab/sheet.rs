@@ -22,9 +22,8 @@ fn method(plan: &Plan) -> String {
     let mut out = format!(
         "## Method\n\n{ROUNDS} rounds A,B,A,B..; each leg-run takes {SAMPLES} samples, drops the first, and its value \
          is the mean of the\nother two. Median of ten: the mean of the fifth and the sixth. Change: 100 x (B/A - 1) in \
-         tasks per second;\npositive is better. Where both legs \
-         reach {:.0} % of what the bodies allow at most, tasks per second of\nCPU time are judged instead. The sources of \
-         both legs were built at the same place.\n\n",
+         tasks per second;\npositive is better. Where both legs reach {:.0} % of what the bodies allow at most, tasks \
+         per second of\nCPU time are judged instead. The sources of both legs were built at the same place.\n\n",
         100.0 * SATURATED
     );
     if plan.aa {

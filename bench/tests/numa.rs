@@ -6,22 +6,14 @@ use bench::model::{HOSTS, Host, Load, Rules, Tally, run};
 /// As `bench numa` plays them.
 const TASKS: u64 = 100_000;
 
-/// Bounds that the policy misses, with the figure that stands in `docs/decisions/0009-remote-patience.md`.
-const MISSED: [(&str, &str); 4] = [
-    ("8 nodes, sparse ids", "M1"),
-    ("8 nodes, sparse ids", "M2 steals"),
-    ("unequal nodes", "M2 pieces"),
-    ("2 sockets, 6 caches each", "M3"),
-];
+/// Looks in a row that one search may make while some queue holds two tasks. The patience is eight rounds; after that
+/// everybody is asked in rounds 16, 32 and 64, and a search ends after some 70 of the fastest rounds.
+const ROUNDS_BESIDE: u64 = 64;
+/// Seeds whose arrivals and lengths must all hold.
+const SEEDS: [u64; 3] = [1, 2, 3];
 
 fn play(host: &Host, rules: Rules, load: Load) -> Tally {
     run(host, rules, load, TASKS, 1)
-}
-
-/// The bound holds, or is known to be missed; who mends it takes it off the list.
-#[track_caller]
-fn holds(host: &Host, id: &str, met: bool, tally: &Tally) {
-    assert_eq!(met, !MISSED.contains(&(host.name, id)), "{} {id}: {tally:?}", host.name);
 }
 
 /// All hosts but the one without neighbours.
@@ -42,18 +34,37 @@ fn a_balanced_load_stays_at_home() {
     for host in apart() {
         let (ours, uniform) = (play(host, Rules::Ours, Load::Balanced), play(host, Rules::Uniform, Load::Balanced));
         assert_eq!(ours.tasks, TASKS, "{}", host.name);
-        holds(host, "M1", ours.off_node_percent() <= 2.0, &ours);
         assert!(uniform.off_node_percent() >= 29.0, "{}: the control passes: {uniform:?}", host.name);
-        assert_eq!(ours.out_of_order, 0, "{}", host.name);
         assert!(uniform.out_of_order > 0, "{}: the control passes", host.name);
-        assert_eq!(ours.wakes_at_home, ours.wakes_with_choice, "{}: a neighbour is woken before a local", host.name);
         assert!(uniform.wakes_at_home_percent() < 95.0, "{}: the control passes: {uniform:?}", host.name);
-        // With two nodes a uniform choice is at home half of the time.
-        let cheap = uniform.moved_per_task() >= 3.0 * ours.moved_per_task();
-        assert!(cheap || host.nodes == 2, "{}: {ours:?} {uniform:?}", host.name);
         let herd = play(host, Rules::Herd, Load::Balanced);
-        assert!(ours.most_wakes <= 1 && ours.wakes_in_vain == 0, "{}: {ours:?}", host.name);
         assert!(herd.most_wakes > 1 && herd.wakes_in_vain > 0, "{}: the control passes: {herd:?}", host.name);
+        for seed in SEEDS {
+            let ours = run(host, Rules::Ours, Load::Balanced, TASKS, seed);
+            assert!(ours.off_node_percent() <= 2.0, "{}: {ours:?}", host.name);
+            assert_eq!(ours.out_of_order, 0, "{}", host.name);
+            assert_eq!(ours.wakes_at_home, ours.wakes_with_choice, "{}: a neighbour before a local", host.name);
+            assert!(ours.most_wakes <= 1 && ours.wakes_in_vain == 0, "{}: {ours:?}", host.name);
+        }
+    }
+}
+
+/// M14 under either load. Where it is less than a third of uniform, and why: `docs/decisions/0010-steps-of-a-search.md`.
+#[test]
+fn lines_travel_short_ways() {
+    const MISSED: [&str; 4] =
+        ["2 sockets, 6 caches each", "2 sockets with SMT", "2 dies, 2 caches each", "one cache over 2 nodes"];
+    for host in apart() {
+        let cheaper = |load| {
+            let (ours, uniform) = (play(host, Rules::Ours, load), play(host, Rules::Uniform, load));
+            uniform.moved_per_task() / ours.moved_per_task()
+        };
+        let (balanced, hot) = (cheaper(Load::Balanced), cheaper(Load::Hot));
+        println!("M14 {}: uniform costs {balanced:.2} times as much, {hot:.2} on a hot node", host.name);
+        // Where a line from the other node costs twice one from the own, a uniform choice costs 1.5 of them.
+        let flat = host.latency.rings[2] <= 2 * host.latency.rings[0];
+        assert_eq!(balanced < 3.0, MISSED.contains(&host.name), "{}: {balanced}", host.name);
+        assert_eq!(hot < 3.0, flat, "{}: {hot}", host.name);
     }
 }
 
@@ -61,16 +72,20 @@ fn a_balanced_load_stays_at_home() {
 #[test]
 fn a_hot_node_is_relieved_in_large_pieces() {
     for host in apart() {
-        let (ours, strict) = (play(host, Rules::Ours, Load::Hot), play(host, Rules::Strict, Load::Hot));
-        let one = play(host, Rules::OneTask, Load::Hot);
-        holds(host, "M2 steals", ours.remote_per_100() <= 5.0, &ours);
-        holds(host, "M2 pieces", ours.tasks_per_remote() >= 8.0, &ours);
-        // On the host with the slowest rounds the control is too slow to steal much.
-        let caught = one.remote_per_100() > 5.0 || host.name == "2 sockets, 6 caches each";
-        assert!(caught && one.tasks_per_remote() < 8.0, "{}: the control passes: {one:?}", host.name);
-        holds(host, "M3", ours.span() <= 1.15, &ours);
+        let (strict, one) = (play(host, Rules::Strict, Load::Hot), play(host, Rules::OneTask, Load::Hot));
         assert!(strict.span() > 1.15, "{}: the control passes: {strict:?}", host.name);
+        let caught = one.remote_per_100() > 5.0 && one.tasks_per_remote() < 8.0;
+        assert!(caught, "{}: the control passes: {one:?}", host.name);
+        for seed in SEEDS {
+            let ours = run(host, Rules::Ours, Load::Hot, TASKS, seed);
+            assert!(ours.remote_per_100() <= 5.0, "{}: {ours:?}", host.name);
+            assert!(ours.tasks_per_remote() >= 8.0, "{}: {ours:?}", host.name);
+            assert!(ours.span() <= 1.15, "{}: {ours:?}", host.name);
+            assert!(ours.rounds_beside <= ROUNDS_BESIDE, "{}: {ours:?}", host.name);
+        }
     }
+    let strict = play(&HOSTS[5], Rules::Strict, Load::Hot);
+    assert!(strict.rounds_beside > ROUNDS_BESIDE, "the control passes: {strict:?}");
 }
 
 /// One node: the policy knows no distance there, and no control but the herd differs.

@@ -10,7 +10,7 @@ mod json;
 mod svg;
 
 use clap::{CommandFactory, Parser, Subcommand, error::ErrorKind};
-use numa::{Pin, Placement, Seat, Topology};
+use numa::{CpuId, Pin, Placement, Seat, Topology};
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -34,8 +34,9 @@ struct Options {
     #[arg(long, global = true, conflicts_with_all = ["root", "spec"])]
     hwloc: bool,
 
-    /// Number of workers to place [default: allowed CPUs, or the quota rounded up if that is less]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    /// Number of workers to place, at most as many as CPUs can be numbered, 16,384 (the scheduler starts at most 1,024)
+    /// [default: allowed CPUs, or the quota rounded up if that is less]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(CpuId::LIMIT)))]
     workers: Option<u32>,
 
     /// spread, pack, unpinned, cpus:LIST or nodes:LIST

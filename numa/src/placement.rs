@@ -12,6 +12,33 @@ use std::fmt;
 
 /// Where workers go.
 ///
+/// Only CPUs this process may use are ever given out, whatever the placement; one that does not fit the host is a
+/// [`PlacementError`] that names what is wrong, never a quiet substitute. More workers than CPUs go round again. Nodes of
+/// memory only get nobody. The scheduler takes one from its builder, or from the variable `SCHEDULER_PLACEMENT`, or
+/// [`Spread`](Placement::Spread).
+///
+/// | on two nodes of two cores with SMT (CPUs 0-3 and 4-7), four workers | CPUs |
+/// |---|---|
+/// | `spread` | 0, 4, 2, 6: nodes in turn, cores before siblings |
+/// | `pack` | 0, 2, 1, 3: one node, its cores before siblings |
+/// | `nodes:1` | 4, 6, 5, 7 |
+/// | `cpus:1,5` | 1, 5, 1, 5: a second round |
+/// | `unpinned` | homes as for `spread`, nobody bound |
+///
+/// ```
+/// use numa::{Pin, Placement, Topology, plan};
+/// let host = Topology::from_spec("2*node cores=2 threads=2").unwrap();
+/// let cpus = |placement: &str| -> Vec<Option<u32>> {
+///     let seats = plan(&host, &placement.parse().unwrap(), Pin::Auto, 4).unwrap();
+///     seats.iter().map(|seat| seat.cpu.map(|cpu| cpu.get())).collect()
+/// };
+/// assert_eq!(cpus("spread"), [0, 4, 2, 6].map(Some));
+/// assert_eq!(cpus("pack"), [0, 2, 1, 3].map(Some));
+/// assert_eq!(cpus("nodes:1"), [4, 6, 5, 7].map(Some));
+/// assert_eq!(cpus("cpus:1,5"), [1, 5, 1, 5].map(Some));
+/// assert_eq!(cpus("unpinned"), [None; 4]);
+/// ```
+///
 /// Reads as `spread`, `pack`, `unpinned`, `cpus:LIST` or `nodes:LIST`:
 ///
 /// ```
@@ -29,9 +56,10 @@ pub enum Placement {
     Spread,
     /// One node filled, siblings included, before the next nearest is begun.
     Pack,
-    /// [`Spread`](Placement::Spread) over the allowed CPUs of these nodes.
+    /// [`Spread`](Placement::Spread) over the allowed CPUs of these nodes, given by the kernel's numbers. A node that is
+    /// not there, or has no CPU this process may use, is an error.
     Nodes(Vec<NodeId>),
-    /// Exactly these CPUs, spread order. Isolated CPUs may be named although no inherited mask has them.
+    /// Exactly these CPUs, spread order. One that is not there, switched off or outside of the mask is an error. Isolated CPUs may be named although no inherited mask has them.
     Cpus(CpuSet),
     /// Homes as for [`Spread`](Placement::Spread), but no worker is bound to anything.
     Unpinned,

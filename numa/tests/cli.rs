@@ -141,7 +141,7 @@ fn explain_lists_files_and_what_was_ignored() {
 
 #[test]
 fn refusals_name_the_thing() {
-    let table: [(&[&str], &str); 12] = [
+    let table: [(&[&str], &str); 13] = [
         (&["--spec", "node cores=x"], "--spec: spec, position 11: expected a count of cores"),
         (&["--spec", "node\nnode id=z"], "  node id=z\n          ^"),
         (&["--root", "/no/such/place"], "--root: cannot read /no/such/place: No such file"),
@@ -151,7 +151,8 @@ fn refusals_name_the_thing() {
         (&["--spec", "node", "--placement", "nodes:"], "--placement: the list of CPUs or nodes is empty"),
         (&["--placement", "everywhere"], "placement \"everywhere\": expected spread, pack"),
         (&["--pin", "hard"], "pin \"hard\": expected auto, cpu"),
-        (&["--workers", "0"], "'--workers <N>': 0 is not in 1..=65536"),
+        (&["--workers", "0"], "'--workers <N>': 0 is not in 1..=16384"),
+        (&["--workers", "16385"], "'--workers <N>': 16385 is not in 1..=16384"),
         (&["--workers", "many"], "'--workers <N>'"),
         (&["explain", "--json"], "--json"),
     ];

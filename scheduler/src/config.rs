@@ -48,12 +48,17 @@ pub const SHARD_WORKERS: usize = 16;
 /// Keep the order in which workers went to sleep. It is a hint, and any value of it is a valid order: the models leave
 /// it out and choose by bit.
 pub const RECENCY: bool = !cfg!(loom);
+/// Abandoned cells are adopted on their own node only. Models run wherever they happen to, and must not depend on it.
+pub const HOMES_BY_NODE: bool = !cfg!(loom);
 /// Rounds that must find nothing near before other nodes are asked: see the policy.
 pub const REMOTE_AFTER: u32 = if cfg!(loom) { 0 } else { 2 };
 /// Rounds after which whatever is there is taken from other nodes; until then only from queues that are worth it.
 pub const REMOTE_PATIENCE: u32 = if cfg!(loom) { 0 } else { 8 };
 /// Tasks that justify waking a worker of another node while somebody stands by: half of them are taken at once.
-pub const REMOTE_BACKLOG: u64 = if cfg!(loom) { 2 } else { 16 };
+pub const REMOTE_BACKLOG: u64 = if cfg!(loom) { 2 } else { 24 };
+/// Workers outside of the own cache that a searcher asks before it looks again at what is near: at 100 to 200 ns for a
+/// line that is about a task of a microsecond, see the policy.
+pub const STEP_ASKS: usize = 8;
 /// Streaks between two looks of a busy worker at the lanes of other nodes.
 pub const FAR_STREAKS: u32 = if cfg!(loom) { 1 } else { 64 };
 /// Sleep of a parker while the barrier cannot be trusted (the kernel refuses `membarrier` in mid-life).

@@ -95,7 +95,7 @@ pub struct Metrics {
     /// Workers that are not bound to their CPUs now, although they should be: the kernel refuses.
     pub unbound: usize,
     /// Times a worker found that the kernel had taken its binding away (a cpuset shrank, a CPU went offline). Noticed
-    /// before its next sleep at the latest, or within 4,096 tasks.
+    /// when it wakes up and before it sleeps, or within 4,096 tasks.
     pub pin_losses: u64,
     /// Times a lost binding was made again.
     pub pin_repairs: u64,
@@ -103,6 +103,10 @@ pub struct Metrics {
     pub cells_returned: u64,
     /// Trips that took: one locked instruction each.
     pub cell_trips: u64,
+    /// Blocks (memory of 64 queued tasks) that a worker of another node has emptied and so sent home to the lane they
+    /// came from, or one that a lane aimed at another worker; those emptied at home are not counted. Cells and blocks
+    /// that end where they began make no trip.
+    pub blocks_returned: u64,
 }
 
 /// What one worker has done.
@@ -163,6 +167,8 @@ pub struct WorkerMetrics {
     pub cells_returned: u64,
     /// Trips that took.
     pub cell_trips: u64,
+    /// Blocks of lanes of other nodes, or that aim at another worker, which it has sent home.
+    pub blocks_returned: u64,
 }
 
 impl Metrics {
@@ -202,6 +208,7 @@ impl Metrics {
             pin_repairs: sum(|w| w.pin_repairs),
             cells_returned: sum(|w| w.cells_returned),
             cell_trips: sum(|w| w.cell_trips),
+            blocks_returned: sum(|w| w.blocks_returned),
             workers,
         }
     }
@@ -245,6 +252,7 @@ impl WorkerMetrics {
             io_leaked: counters.leaked.get(),
             cells_returned: counters.cells_returned.get(),
             cell_trips: counters.cell_trips.get(),
+            blocks_returned: counters.blocks_returned.get(),
         }
     }
 }

@@ -153,7 +153,8 @@ impl<const BLOCK: usize> Twin<BLOCK> {
                 let count = ready.min(max.into()).min(BLOCK as u64 - head % BLOCK as u64);
                 let mut got = Vec::new();
                 let claim = claim(&self.lane, max.into(), |value| got.push(value));
-                assert_eq!(claim, Claim { taken: count, left: ready - count });
+                let emptied = count != 0 && (head + count).is_multiple_of(BLOCK as u64);
+                assert_eq!(claim, Claim { taken: count, left: ready - count, emptied });
                 assert!(got.into_iter().eq(self.queue.drain(..count as usize)));
             }
             Op::Limit(ahead) => {
@@ -238,11 +239,11 @@ fn nested_withdrawals_take_back_exactly_their_own() {
     publish(&lane);
     assert_eq!(withdraw(&lane, inner), (inner, vec![20]));
     let mut got = Vec::new();
-    assert_eq!(claim(&lane, 4, |value| got.push(value)), Claim { taken: 4, left: 2 });
+    assert_eq!(claim(&lane, 4, |value| got.push(value)), Claim { taken: 4, left: 2, emptied: true });
     assert!(push(&lane, 13));
     publish(&lane);
     assert_eq!(withdraw(&lane, batch), (batch + 1, vec![11, 12, 13]));
-    assert_eq!(claim(&lane, 4, |value| got.push(value)), Claim { taken: 0, left: 0 });
+    assert_eq!(claim(&lane, 4, |value| got.push(value)), Claim { taken: 0, left: 0, emptied: false });
     assert_eq!(got, [0, 1, 2, 10]);
 }
 
@@ -259,7 +260,7 @@ fn a_closed_lane_can_be_tried_again_and_again() {
         assert_eq!(withdraw(&lane, from), (from, vec![value; 6]));
     }
     let mut got = Vec::new();
-    assert_eq!(claim(&lane, 4, |value| got.push(value)), Claim { taken: 1, left: 0 });
+    assert_eq!(claim(&lane, 4, |value| got.push(value)), Claim { taken: 1, left: 0, emptied: false });
     assert_eq!(got, [7]);
     assert!(lane.is_cut() && !Production::new().is_cut());
 }

@@ -222,6 +222,8 @@ fn lanes_move_with_their_thread() {
     let tuning = Tuning { cpu: Some(|| CPU.load(Relaxed)), ..Tuning::default() };
     let host = Topology::from_spec("2*node cores=2").unwrap();
     let scheduler = Scheduler::builder().topology(host).workers(4).tuning(tuning).build().unwrap();
+    // While workers start, those of one node may be there before the others.
+    assert!(scheduler.wait_idle(LONG));
     let nodes: Vec<usize> = scheduler.metrics().workers.iter().map(|w| w.node).collect();
     let serially = |tasks: usize| {
         let one = |_| {

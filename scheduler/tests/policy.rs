@@ -3,13 +3,23 @@
 #![cfg(not(loom))]
 
 use proptest::prelude::*;
-use scheduler::internals::config::{REMOTE_AFTER, REMOTE_BACKLOG, STEAL_MAX};
+use scheduler::internals::config::{REMOTE_AFTER, REMOTE_BACKLOG, STEAL_MAX, STEP_ASKS};
 use scheduler::internals::numa::{CpuId, Pin, Placement, Topology, plan};
 use scheduler::internals::policy::*;
 use std::collections::HashSet;
 
+#[path = "../../numa/tests/common/fixtures.rs"]
+mod fixtures;
+#[path = "../../numa/tests/common/tree.rs"]
+#[allow(dead_code, reason = "the fixtures need one function of it")]
+mod tree;
+
 fn layout(topology: &Topology, workers: usize) -> Layout {
-    let seats = plan(topology, &Placement::Spread, Pin::Auto, workers).unwrap();
+    placed(topology, &Placement::Spread, workers)
+}
+
+fn placed(topology: &Topology, placement: &Placement, workers: usize) -> Layout {
+    let seats = plan(topology, placement, Pin::Auto, workers).unwrap();
     Layout::new(topology, &seats)
 }
 
@@ -36,32 +46,17 @@ fn fault(layout: &Layout, topology: &Topology, index: usize, order: &[u32]) -> O
 
 /// Everything that must hold of any layout; returns how many orders were looked at.
 fn check(topology: &Topology, workers: usize) -> usize {
-    let layout = layout(topology, workers);
+    check_layout(topology, layout(topology, workers), workers)
+}
+
+fn check_layout(topology: &Topology, layout: Layout, workers: usize) -> usize {
     assert_eq!(layout.faults(), Vec::<String>::new());
     for index in 0..workers {
         let victims = Victims::new(&layout, topology, index);
         assert_eq!(fault(&layout, topology, index, victims.all()), None);
         let rings = victims.all().iter().map(|&other| layout.ring(index, other as usize));
         assert!(rings.enumerate().all(|(position, ring)| victims.ring(position) == ring));
-        // Remote only after so many empty rounds, and then everybody.
-        let mut rounds = Rounds::FRESH;
-        let mut far = 0;
-        for empty in 0..=1024 {
-            let asked = victims.within(rounds);
-            if rounds.reach_far() {
-                assert_eq!(asked.len(), workers - 1, "every remote worker at once");
-                assert!(empty >= REMOTE_AFTER, "remote too early");
-                far += 1;
-            } else {
-                assert!(asked.iter().all(|&other| layout.ring(index, other as usize) != Ring::Remote));
-            }
-            assert!(!rounds.exhausted(true) || far != 0, "gives up before it has asked everybody");
-            rounds = rounds.empty();
-        }
-        // Bounded: in any stretch of rounds that doubles their number there is one that asks everybody.
-        assert_eq!(far, 1 + 1024_u32.ilog2() - REMOTE_AFTER.ilog2());
-        assert!(!spoken_for(1, false, rounds) && spoken_for(1, true, rounds) && spoken_for(1, false, Rounds::FRESH));
-        assert!(!spoken_for(REMOTE_BACKLOG, true, Rounds::FRESH));
+        check_rounds(&layout, index, &victims);
     }
     for cpu in topology.cpus() {
         let shard = &layout.shards[layout.shard_at(topology, cpu.id).unwrap()];
@@ -69,6 +64,48 @@ fn check(topology: &Topology, workers: usize) -> usize {
         assert!(!local || shard.node == cpu.node, "a submitter on {} is sent elsewhere", cpu.id);
     }
     workers
+}
+
+/// One worker's search that finds nothing. Remote only after so many empty rounds, then everybody, by ring and in small
+/// steps; near ones in turn; and nobody gives up before everybody was asked.
+fn check_rounds(layout: &Layout, index: usize, victims: &Victims) {
+    let ring = |position: usize| layout.ring(index, victims.all()[position] as usize);
+    let count = |within: Ring| (0..victims.all().len()).filter(|&position| ring(position) <= within).count();
+    let (cache, near, all) = (count(Ring::Cache), count(Ring::Node), victims.all().len());
+    let (mut rounds, mut far) = (Rounds::FRESH, 0);
+    // In how many rounds in a row nobody asked him.
+    let mut forgotten = vec![0; all];
+    for empty in 0..=64 {
+        assert!(rounds.begins());
+        assert!(!victims.exhausted(rounds, true) || far != 0, "gives up before it has asked everybody");
+        assert!(!victims.exhausted(rounds, false) || far != 0 || empty > 0 && near - cache <= STEP_ASKS);
+        let everybody = rounds.reach_far();
+        assert!(!everybody || empty >= REMOTE_AFTER, "remote too early");
+        far += u32::from(everybody);
+        forgotten.iter_mut().for_each(|rounds| *rounds += 1);
+        loop {
+            let step: Vec<usize> = victims.asked(rounds).map(|(position, _)| position).collect();
+            assert!(victims.asked(rounds).all(|(position, other)| victims.all()[position] == other));
+            assert!(step.iter().map(|&position| ring(position)).is_sorted(), "nearer ones first");
+            assert!(step.len() <= cache + STEP_ASKS && (0..cache).all(|position| step[position] == position));
+            step.iter().for_each(|&position| forgotten[position] = 0);
+            rounds = victims.empty(rounds);
+            assert!(everybody || rounds.begins(), "a round without the others is one step");
+            if rounds.begins() {
+                break;
+            }
+        }
+        let reach = if everybody { all } else { near };
+        assert!(forgotten[reach..].iter().all(|&rounds| rounds > 0), "out of reach");
+        assert!(!everybody || forgotten.iter().all(|&rounds| rounds == 0), "a round of everybody asks everybody");
+        let turns = (near - cache).div_ceil(STEP_ASKS).max(1);
+        assert!(forgotten[..near].iter().all(|&rounds| rounds < turns + 2), "near ones come round: {forgotten:?}");
+    }
+    // Bounded: in any stretch of rounds that doubles their number there is one that asks everybody.
+    assert_eq!(far, 1 + 64_u32.ilog2() - REMOTE_AFTER.ilog2());
+    assert_eq!(victims.asked(Rounds::ALL).count(), all, "before a sleep everybody at once");
+    assert!(!spoken_for(1, false, rounds) && spoken_for(1, true, rounds) && spoken_for(1, false, Rounds::FRESH));
+    assert!(!spoken_for(REMOTE_BACKLOG, true, Rounds::FRESH));
 }
 
 fn a_host() -> impl Strategy<Value = String> {
@@ -125,6 +162,39 @@ proptest! {
         let first = recent.iter().find(|&b| idle >> b & 1 != 0 && whole(b) == any_whole);
         prop_assert_eq!(Some(bit), first);
     }
+}
+
+/// M4: every tree of a real host, with any number of workers.
+#[test]
+fn every_fixture_any_number_of_workers() {
+    let Some(archives) = fixtures::archives() else { return };
+    let (mut orders, mut remote) = (0, 0);
+    for archive in &archives {
+        let topology = fixtures::unpacked(archive, |root| Topology::from_root(root).unwrap());
+        let most = 2 * topology.allowed().len() + 3;
+        let mut random = proptest::test_runner::TestRunner::deterministic();
+        for case in 0..4 {
+            let mut some = || proptest::strategy::ValueTree::current(&(1..=most).new_tree(&mut random).unwrap());
+            // As many as there are CPUs, the default, is always among them.
+            let workers = if case == 0 { topology.allowed().len() } else { some() };
+            for placement in [Placement::Spread, Placement::Pack] {
+                let layout = placed(&topology, &placement, workers);
+                remote += usize::from(layout.is_apart());
+                orders += check_layout(&topology, layout, workers);
+            }
+        }
+        // The control: a choice that knows no distance is refused wherever there are distances.
+        let workers = topology.allowed().len();
+        let layout = placed(&topology, &Placement::Spread, workers);
+        let uniform: Vec<u32> = (1..workers as u32).collect();
+        let differ = uniform.windows(2).any(|pair| {
+            let [near, far] = [pair[0], pair[1]].map(|other| layout.ring(0, other as usize));
+            near > far
+        });
+        assert!(!differ || fault(&layout, &topology, 0, &uniform).is_some(), "uniform victims pass");
+    }
+    println!("{orders} orders on {} trees, {remote} layouts over several nodes", archives.len());
+    assert!(remote >= archives.len(), "hardly a tree has two nodes");
 }
 
 #[test]

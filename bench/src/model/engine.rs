@@ -271,13 +271,13 @@ impl Engine<'_> {
         self.at(since, Event::Look(worker));
     }
 
-    /// A task is over, or the run begins: the own queue, then the lanes of the node, then a search.
+    /// A task is over, or the run begins: the own queue, then the lanes of the cache, then a search.
     fn free(&mut self, worker: usize) {
         if let Some(task) = self.workers[worker].queue.pop_back() {
             return self.start(worker, task, OWN_NS);
         }
         let mut cost = OWN_NS;
-        if let Some(task) = self.claim_near(worker, &mut cost) {
+        if let Some(task) = self.claim_near(worker, Rounds::FRESH, &mut cost) {
             return self.start(worker, task, cost);
         }
         let shard = self.layout.spots[worker].shard;
@@ -302,7 +302,7 @@ impl Engine<'_> {
     fn round(&mut self, worker: usize) {
         let mut cost = OWN_NS;
         let rounds = self.workers[worker].rounds;
-        let mut found = self.claim_near(worker, &mut cost);
+        let mut found = self.claim_near(worker, rounds, &mut cost);
         if found.is_none() {
             found = self.steal(worker, rounds, &mut cost);
         }
@@ -317,10 +317,10 @@ impl Engine<'_> {
         let work = self.workers.iter().any(|w| w.queue.len() >= 2) || self.shards.iter().any(|s| s.lane.len() >= 2);
         let apart = self.layout.is_apart() && self.rules != Rules::Strict;
         let me = &mut self.workers[worker];
-        me.rounds = rounds.empty();
+        me.rounds = self.victims[worker].empty(rounds);
         me.beside = if work { me.beside + 1 } else { 0 };
         self.tally.rounds_beside = self.tally.rounds_beside.max(me.beside);
-        if me.rounds.exhausted(apart) && self.now + cost >= me.since + SPIN_NS {
+        if self.victims[worker].exhausted(me.rounds, apart) && self.now + cost >= me.since + SPIN_NS {
             self.shards[self.layout.spots[worker].shard].searching -= 1;
             return self.park(worker);
         }

@@ -9,6 +9,8 @@ use crate::parse::node_list;
 const MOST_NODES: usize = 1024;
 
 const STATEMENTS: &str = "node, cache, core, offline, unassigned, allowed, isolated, mems, quota or dist";
+/// Those that make no sense twice: one would silently undo the other.
+const SINGLE: [&str; 7] = ["offline", "unassigned", "allowed", "isolated", "mems", "quota", "dist"];
 const FIELDS: &str = "id=, llcs=, cores=, threads=, first=, cpus= or mem=";
 
 /// A complaint about a place.
@@ -42,6 +44,8 @@ pub(super) struct Draft {
     pub(super) quota: Option<u64>,
     pub(super) distances: Distances,
     used: CpuSet,
+    /// Statements that may stand once only, and have.
+    said: Vec<&'static str>,
 }
 
 pub(super) struct DraftNode {
@@ -137,6 +141,12 @@ impl Draft {
             [word] => Ok(*word),
             [_, more, ..] => Err(Fault::new(more.at, format!("expected ';' or the end, found {:?}", more.text))),
         };
+        if let Some(single) = SINGLE.iter().find(|&&single| single == keyword.text) {
+            if self.said.contains(single) {
+                return Err(Fault::new(keyword.at, format!("{single} is said twice")));
+            }
+            self.said.push(single);
+        }
         match keyword.text {
             "dist" => {
                 let at = keyword.end();
@@ -229,10 +239,14 @@ impl Shape {
             names_ids: None,
         };
         let most = u64::from(CpuId::LIMIT);
-        for field in fields {
+        for (index, field) in fields.iter().enumerate() {
             let Some((name, text)) = field.text.split_once('=') else {
                 return Err(Fault::new(field.at, format!("expected {FIELDS}, found {:?}", field.text)));
             };
+            let same = |before: &&Word<'_>| before.text.split_once('=').is_some_and(|(other, _)| other == name);
+            if fields[..index].iter().any(|before| same(&before)) {
+                return Err(Fault::new(field.at, format!("{name}= is said twice")));
+            }
             let value = Word { at: field.at + name.len() + 1, text };
             match name {
                 "llcs" => shape.llcs = value.number("a count of caches", most)? as usize,

@@ -19,7 +19,9 @@ const CLOSED: u64 = 1 << 59;
 const BARE: u64 = 1 << 58;
 /// Look, and nobody of this shard stands by.
 const ALONE: u64 = 1 << 57;
-/// None of the five above; the sign, so that a poll is one comparison with memory. Inverted, because the child of a
+/// A searcher of another shard asks owners of this one to publish.
+const ASKED: u64 = 1 << 56;
+/// None of the six above; the sign, so that a poll is one comparison with memory. Inverted, because the child of a
 /// fork finds a wiped word, which must not look calm.
 const CALM: u64 = 1 << 63;
 
@@ -39,9 +41,9 @@ impl State {
     pub fn look(self) -> bool {
         self.0 & LOOK != 0
     }
-    /// A searcher has found nothing takeable and asks owners to publish.
+    /// A searcher, of this shard or another one, has found nothing takeable and asks owners to publish.
     pub fn hungry(self) -> bool {
-        self.0 & HUNGRY != 0
+        self.0 & (HUNGRY | ASKED) != 0
     }
     /// The light side of a submit against a park must be a full fence.
     #[inline(always)]
@@ -99,7 +101,7 @@ impl State {
         // While somebody searches and others sleep, a submitter relies on the searcher to wake the next: that takes a
         // fence on both sides, as the searcher does not pass the heavy one.
         let relying = self.searching() != 0 && bits & (IDLE | SIBLINGS) != 0;
-        if bits & (LOOK | FENCED | HUNGRY | CLOSED | BARE) == 0 && !relying {
+        if bits & (LOOK | FENCED | HUNGRY | ASKED | CLOSED | BARE) == 0 && !relying {
             bits |= CALM;
         }
         State(bits)
@@ -126,9 +128,9 @@ pub struct Heed(u64);
 
 impl Heed {
     /// The forks are worth a wake.
-    pub const COARSE: Heed = Heed(HUNGRY | FENCED | LOOK);
+    pub const COARSE: Heed = Heed(HUNGRY | ASKED | FENCED | LOOK);
     /// They are not as long as somebody stands by.
-    pub const FINE: Heed = Heed(HUNGRY | FENCED | ALONE);
+    pub const FINE: Heed = Heed(HUNGRY | ASKED | FENCED | ALONE);
 
     /// The number of a mask.
     pub const fn bits(self) -> u64 {
@@ -256,9 +258,22 @@ impl IdleWord {
         }
     }
 
+    /// A searcher of another shard asks owners of this one to publish. It is not counted here, so the question does not
+    /// end with its search, but with an owner that answers or has nothing, or with the next that goes to sleep.
+    pub fn ask(&self) {
+        if !self.load().hungry() {
+            self.update(|s| Some(s.0 | ASKED));
+        }
+    }
+
     /// An owner has published.
     pub fn clear_hungry(&self) {
-        self.update(|s| s.hungry().then_some(s.0 & !HUNGRY));
+        self.update(|s| s.hungry().then_some(s.0 & !(HUNGRY | ASKED)));
+    }
+
+    /// An owner has nothing to publish. The others of its shard are asked again if the searcher still sees something.
+    pub fn clear_asked(&self) {
+        self.update(|s| (s.0 & ASKED != 0).then_some(s.0 & !ASKED));
     }
 
     /// Counts one more fast worker; returns the state after. Count first, then mark.
@@ -278,7 +293,7 @@ impl IdleWord {
         self.note(bit);
         let leaving = if leave.searching { SEARCHER } else { 0 } + if leave.fast { FAST } else { 0 };
         let becomes = |s: State| !s.standby() && (watch || State(s.0 - leaving).fast() != 0);
-        let old = self.update(|s| Some((s.0 - leaving) | 1 << bit | if becomes(s) { STANDBY } else { 0 }));
+        let old = self.update(|s| Some((s.0 - leaving) & !ASKED | 1 << bit | if becomes(s) { STANDBY } else { 0 }));
         old.is_some_and(becomes)
     }
 

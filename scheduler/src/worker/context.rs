@@ -151,11 +151,22 @@ impl Context {
     /// counted and the thread bound again, or it goes on unbound and tries again at the next look. A few nanoseconds
     /// while all is well.
     pub(super) fn check_binding(&self) {
-        let mut binding = self.binding.borrow_mut();
-        let Some(binding) = binding.as_mut() else { return };
         let looks = self.looks.get().wrapping_add(1);
         self.looks.set(looks);
-        let found = if looks.is_multiple_of(MASK_CHECKS) { binding.check_mask() } else { binding.check() };
+        self.look_at_binding(looks.is_multiple_of(MASK_CHECKS));
+    }
+
+    /// After a sleep: where the kernel has woken this thread up. What it may have changed meanwhile is seen before the
+    /// first task runs far from home, and not only before the next sleep.
+    pub(super) fn check_waking_place(&self) {
+        self.look_at_binding(false);
+    }
+
+    /// `mask`: also whether the thread may go elsewhere, at the price of a system call.
+    fn look_at_binding(&self, mask: bool) {
+        let mut binding = self.binding.borrow_mut();
+        let Some(binding) = binding.as_mut() else { return };
+        let found = if mask { binding.check_mask() } else { binding.check() };
         if !matches!(found, PinCheck::Held | PinCheck::Unbound) {
             let counters = &self.me().counters.0;
             counters.pin_losses.set(binding.losses());
@@ -415,6 +426,8 @@ impl Context {
             }
             public = self.me().public_len();
             self.word().clear_hungry();
+        } else if tasks + forks == 0 && state.hungry() {
+            self.word().clear_asked();
         }
         // A single private task wakes nobody as long as a standby would find it.
         if state.look() && (public != 0 || tasks + forks != 0 && !state.standby()) {

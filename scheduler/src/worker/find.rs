@@ -12,6 +12,9 @@ use crate::sync::{Pin, ticks};
 use crate::task::raw::{Header, RawTask};
 use std::mem::MaybeUninit;
 
+/// The oldest task of a claim; how many it took, and whether that emptied a block; the place of the lane.
+type Claimed = (*mut Header, (u32, bool), usize);
+
 impl Context {
     /// The newest private task, else a batch from further away.
     #[inline(always)]
@@ -30,7 +33,7 @@ impl Context {
                 return self.keep(tasks);
             }
         }
-        self.claim(&self.scanner.pin())
+        self.claim_within(&self.scanner.pin(), !self.is_fast() && Rounds::FRESH.stays_in_cache())
     }
 
     /// The first of a batch; the others stay on the ring, in reach of thieves, oldest on top.
@@ -46,24 +49,34 @@ impl Context {
     /// task is returned, the others are on the ring then, oldest on top.
     #[inline]
     pub(super) fn claim(&self, pin: &Pin) -> Option<*mut Header> {
+        self.claim_within(pin, false)
+    }
+
+    /// The same, but lanes of other caches of the node are left out if `cache` says so: for a worker that has just run
+    /// out of work, or looks around for the first time. Not for a fast one, which is relied on by the whole node.
+    #[inline]
+    pub(super) fn claim_within(&self, pin: &Pin, cache: bool) -> Option<*mut Header> {
         let wanted = if self.is_fast() { BATCH as u32 } else { 1 };
-        let choosy = self.is_choosy();
-        let most = |entry: &Entry| if choosy && self.is_far(entry) { 0 } else { u64::MAX };
-        let (oldest, taken, at) = self.claim_where(pin, wanted, most)?;
+        let cache = cache && self.victims.spans_caches();
+        let choosy = cache || self.is_choosy();
+        let most = |entry: &Entry| {
+            if choosy && (self.is_far(entry) || cache && self.is_elsewhere(entry)) { 0 } else { u64::MAX }
+        };
+        let (oldest, (taken, _), at) = self.claim_where(pin, wanted, most)?;
         self.claimed(taken, at);
         Some(oldest)
     }
 
     /// Claims at most `wanted` tasks, and at most `most(lane)`, from the first lane that has one. Returns the oldest,
-    /// how many they are, and the place of the lane.
+    /// how many they are and whether their block went home with them, and the place of the lane.
     #[inline(always)]
-    fn claim_where(&self, pin: &Pin, wanted: u32, most: impl Fn(&Entry) -> u64) -> Option<(*mut Header, u32, usize)> {
+    fn claim_where(&self, pin: &Pin, wanted: u32, most: impl Fn(&Entry) -> u64) -> Option<Claimed> {
         let limit = self.ring().room(wanted).min(wanted);
         self.cells().reserve(limit as usize);
         let (cells, pen) = (self.cells().peek(limit as usize), self.ring().pen());
         let last = limit.wrapping_sub(1) as usize;
         let start = self.lane_start.get();
-        let (taken, at) = self.shared.lanes.scan(pin, start, |entry| {
+        let ((taken, emptied), at) = self.shared.lanes.scan(pin, start, |entry| {
             let claim = entry.lane.claim_counted(pin, most(entry).min(u64::from(limit)), |slot, after| {
                 // SAFETY: fewer than `limit` follow.
                 let cell = unsafe { cells.get_unchecked(last - after as usize) }.get();
@@ -72,7 +85,7 @@ impl Context {
                 // SAFETY: there is room for `limit`, and nothing is pushed meanwhile.
                 unsafe { pen.write(after as u32, cell.cast()) };
             });
-            (claim.taken != 0).then_some(claim.taken as u32)
+            (claim.taken != 0).then_some((claim.taken as u32, claim.emptied))
         })?;
         let oldest = cells[limit as usize - taken as usize].get();
         self.cells().take_many(taken as usize);
@@ -80,7 +93,7 @@ impl Context {
             // SAFETY: all but the oldest lie below it.
             unsafe { self.ring().advance(taken - 1) };
         }
-        Some((oldest.cast(), taken, at))
+        Some((oldest.cast(), (taken, emptied), at))
     }
 
     /// There are lanes that this worker must not claim from as if they were its own.
@@ -96,6 +109,13 @@ impl Context {
             Aim::Worker(worker) => worker != self.index,
             _ => self.apart && self.shared.layout.shards[entry.shard()].node != self.me().node,
         }
+    }
+
+    /// The lane belongs to a thread near another cache.
+    #[inline]
+    fn is_elsewhere(&self, entry: &Entry) -> bool {
+        let shards = &self.shared.layout.shards;
+        entry.aim == Aim::Thread && shards[entry.shard()].llc != shards[self.me().shard].llc
     }
 
     /// Somebody at home in or near `shard` is on the way to the `backlog` there. `counted`: this worker is a counted
@@ -143,12 +163,13 @@ impl Context {
         let most = |entry: &Entry| {
             if std::ptr::eq(entry, best) { share(entry.lane.backlog() as usize).min(limit) as u64 } else { 0 }
         };
-        let (oldest, taken, _) = self.claim_where(&pin, STEAL_MAX as u32, most)?;
+        let (oldest, (taken, emptied), _) = self.claim_where(&pin, STEAL_MAX as u32, most)?;
         if let Some(credits) = &self.shared.credits {
             credits.give(u64::from(taken));
         }
         self.me().counters.0.far_claims.add(1);
         self.me().counters.0.far_claimed.add(u64::from(taken));
+        self.me().counters.0.blocks_returned.add(u64::from(emptied));
         Some(oldest)
     }
 
@@ -193,7 +214,7 @@ impl Context {
 
     /// Takes a share of what the nearest victim within reach has public; a fork counts for more.
     pub(super) fn steal(&self) -> Option<*mut Header> {
-        for (position, &index) in self.victims.within(self.rounds.get()).iter().enumerate() {
+        for (position, index) in self.victims.asked(self.rounds.get()) {
             let victim = &self.shared.workers[index as usize];
             if !self.has_public(position, victim, self.rounds.get()) {
                 continue;
@@ -329,15 +350,26 @@ impl Context {
             && (self.victims.ring(position) != Ring::Remote || !self.is_spoken_for(victim.shard, public, false, rounds))
     }
 
-    /// Another worker within reach has tasks that can be stolen now.
+    /// Somebody whom this step asks has tasks that can be stolen now.
     pub(super) fn others_public(&self, reach: Rounds) -> bool {
-        let mut victims = self.victims.within(reach).iter().enumerate();
-        victims.any(|(position, &v)| self.has_public(position, &self.shared.workers[v as usize], reach))
+        let has = |(position, victim)| self.has_public(position, &self.shared.workers[victim as usize], reach);
+        self.victims.asked(reach).any(has)
     }
 
     /// Another worker within reach hides something that is worth asking for; with `insist` whatever it is.
     pub(super) fn others_hide(&self, reach: Rounds, insist: bool) -> bool {
         self.victims.within(reach).iter().any(|&v| self.shared.workers[v as usize].hidden().worth_asking(insist))
+    }
+
+    /// Asks the other shards of the node to publish, where somebody hides something. Other nodes are not asked: their
+    /// work stays at home for as long as a rescue takes.
+    pub(super) fn ask_near(&self, insist: bool) {
+        for &victim in self.victims.near() {
+            let victim = &self.shared.workers[victim as usize];
+            if victim.shard != self.me().shard && victim.hidden().worth_asking(insist) {
+                self.shared.words[victim.shard].ask();
+            }
+        }
     }
 
     /// Another worker has tasks that only it, or a rescue, can reach.

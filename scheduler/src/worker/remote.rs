@@ -30,6 +30,8 @@ pub struct Counters {
     pub far_claims: Count,
     /// See `far_claims`.
     pub far_claimed: Count,
+    /// Blocks that such a claim emptied and so sent home.
+    pub blocks_returned: Count,
     /// Times it published on behalf of a stuck owner.
     pub rescues: Count,
     /// Times it slept.

@@ -96,7 +96,7 @@ impl Context {
             {
                 return Some(Outcome::Task(task));
             }
-            self.rounds.set(rounds.empty());
+            self.rounds.set(self.victims.empty(rounds));
             if ticks().wrapping_sub(began) >= self.spin.get() {
                 return None;
             }
@@ -114,7 +114,7 @@ impl Context {
         // A standby has waited for a nap already; what it asks now is whether the owner answers at all.
         let patience = if insist { ASK_US } else { PATIENCE_US } * self.ticks_per_us;
         let mut round = 0u32;
-        let mut private_far = false;
+        let (mut private, mut private_far) = (false, false);
         loop {
             if over() || self.fire_due() || self.shared.wired.load(Relaxed) && self.keep_io() {
                 // What that woke is in the own queue, and run next.
@@ -128,14 +128,20 @@ impl Context {
                 return Some(Outcome::Task(task));
             }
             let waited = ticks().wrapping_sub(began);
-            // What others hide far away is looked at in the rounds that ask them, and believed in between.
-            let private = self.others_hide(reach, insist) || !reach.reach_far() && private_far;
-            if reach.reach_far() {
-                private_far = private;
+            // What others hide is looked at when all of them are asked, far away in the rounds that ask there, and
+            // believed in between.
+            if reach.begins() && (reach.reach_far() || self.victims.near_at_once()) {
+                private = self.others_hide(reach, insist) || !reach.reach_far() && private_far;
+                if reach.reach_far() {
+                    private_far = private;
+                }
             }
             let hidden = private || self.aimed_elsewhere();
             if private {
                 self.word().raise_hungry();
+                if reach.begins() && self.shared.words.len() > 1 {
+                    self.ask_near(insist);
+                }
                 if waited >= patience && self.rescue() {
                     // Perhaps far away.
                     self.rounds.set(Rounds::ALL);
@@ -149,7 +155,7 @@ impl Context {
                 self.end_search();
                 return Some(Outcome::Task(task));
             }
-            let asked = self.rounds.get().exhausted(self.apart);
+            let asked = self.victims.exhausted(self.rounds.get(), self.apart);
             if asked && waited >= self.spin.get().max(if hidden { patience } else { 0 }) {
                 return None;
             }
@@ -169,10 +175,10 @@ impl Context {
 
     /// One look at everything that can be taken at once.
     fn find(&self) -> Option<*mut Header> {
-        let near = self.claim(&self.scanner.pin()).or_else(|| self.steal());
         let rounds = self.rounds.get();
+        let near = self.claim_within(&self.scanner.pin(), rounds.stays_in_cache()).or_else(|| self.steal());
         let found = near.or_else(|| if rounds.reach_far() { self.claim_far(false, true, STEAL_MAX) } else { None });
-        self.rounds.set(if found.is_some() { Rounds::FRESH } else { rounds.empty() });
+        self.rounds.set(if found.is_some() { Rounds::FRESH } else { self.victims.empty(rounds) });
         found
     }
 
@@ -242,6 +248,7 @@ impl Context {
             self.me().counters.0.parks.add(1);
             let parked = self.sleep(shorter(limit, giving));
             self.clear_alarm();
+            self.check_waking_place();
             if let Some(outcome) = self.awake(standby) {
                 return outcome;
             }

@@ -22,14 +22,14 @@ impl Engine<'_> {
         spoken_for(queued as u64, (0..self.shards.len()).any(searched), rounds)
     }
 
-    /// One task of a lane of the node; for the uniform control of any lane, all the same.
-    pub(super) fn claim_near(&mut self, worker: usize, cost: &mut u64) -> Option<Task> {
+    /// One task of a lane of the cache, or in a later round of the node; for the uniform control of any lane.
+    pub(super) fn claim_near(&mut self, worker: usize, rounds: Rounds, cost: &mut u64) -> Option<Task> {
         if self.rules == Rules::Uniform {
             return self.claim_far(worker, cost, true);
         }
         let spot = self.layout.spots[worker];
         for (shard, ring) in self.layout.shards[spot.shard].near.iter().copied() {
-            if ring == Ring::Remote {
+            if ring == Ring::Remote || ring == Ring::Node && rounds.stays_in_cache() {
                 return None;
             }
             if let Some(task) = self.shards[shard].lane.pop_front() {
@@ -72,7 +72,7 @@ impl Engine<'_> {
         let mut order = match self.rules {
             Rules::Strict => self.victims[worker].near().to_vec(),
             Rules::Uniform => self.victims[worker].all().to_vec(),
-            _ => self.victims[worker].within(rounds).to_vec(),
+            _ => self.victims[worker].asked(rounds).map(|(_, victim)| victim).collect(),
         };
         if self.rules == Rules::Uniform {
             for end in (1..order.len()).rev() {

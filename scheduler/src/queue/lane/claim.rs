@@ -36,14 +36,14 @@ impl<S, const BLOCK: usize> Lane<S, BLOCK> {
             let start = head.position() % BLOCK as u64;
             let count = ready.min(max).min(BLOCK as u64 - start);
             if count == 0 {
-                return Claim { taken: 0, left: ready };
+                return Claim { taken: 0, left: ready, emptied: false };
             }
             // Relaxed: what is in the slots came with the tail (or with the cut), and that no slot is given twice is
             // the exchange's atomicity.
             if self.head.0.compare_exchange(head.bits(), head.claimed(count).bits(), Relaxed, Relaxed).is_ok() {
                 // SAFETY: the exchange made these positions ours.
-                unsafe { self.hand_out(head.position(), count, take) };
-                return Claim { taken: count, left: ready - count };
+                let emptied = unsafe { self.hand_out(head.position(), count, take) };
+                return Claim { taken: count, left: ready - count, emptied };
             }
         }
     }
@@ -56,12 +56,13 @@ impl<S, const BLOCK: usize> Lane<S, BLOCK> {
         if head.is_cut() { tail.min(self.end.load(Relaxed)) } else { tail }
     }
 
-    /// Passes the slots of `[position, position + count)` to `take` and counts them.
+    /// Passes the slots of `[position, position + count)` to `take` and counts them. True: they were the last of their
+    /// block, and it has gone home.
     ///
     /// # Safety
     /// 1. The caller has claimed these positions, all of one block, and calls this once.
     #[inline(always)]
-    unsafe fn hand_out(&self, position: u64, count: u64, mut take: impl FnMut(*mut S, u64)) {
+    unsafe fn hand_out(&self, position: u64, count: u64, mut take: impl FnMut(*mut S, u64)) -> bool {
         let number = position / BLOCK as u64;
         // SAFETY: registered until all of its slots are counted, and ours are not.
         let block = unsafe { self.directories.find(number) };
@@ -81,11 +82,12 @@ impl<S, const BLOCK: usize> Lane<S, BLOCK> {
             // SAFETY: as above; after the addition the block may be gone.
             let before = unsafe { &*done }.fetch_add(count as u32, ord("L12", AcqRel));
             if u64::from(before) + count < BLOCK as u64 {
-                return;
+                return false;
             }
         }
         // SAFETY: every slot is counted, by us last.
         unsafe { self.recycle(number, block) };
+        true
     }
 
     /// Sends a block home.

@@ -43,6 +43,8 @@ pub struct Claim {
     pub taken: u64,
     /// Tasks that stayed behind, as of the look that preceded the claim.
     pub left: u64,
+    /// They were the last of their block, which this claim has sent home.
+    pub emptied: bool,
 }
 
 impl<S, const BLOCK: usize> Lane<S, BLOCK> {

@@ -66,10 +66,13 @@ impl<const SIZE: usize, const PER_SLAB: usize> Depot<SIZE, PER_SLAB> {
         self.source
     }
 
-    /// A home for a thread: an abandoned one if there is one, with all that came back to it.
+    /// A home for a thread: an abandoned one of its node if there is one, with all that came back to it. Others wait for
+    /// somebody of their node: whoever adopted them would work on far memory for good.
     pub(super) fn adopt(&self) -> Estate<SIZE, PER_SLAB> {
+        let node = self.source.node();
         let mut state = self.lock();
-        if let Some(estate) = state.abandoned.pop_front() {
+        let near = state.abandoned.iter().position(|estate| estate.node() == node);
+        if let Some(estate) = near.and_then(|at| state.abandoned.remove(at)) {
             return estate;
         }
         let id = state.vacant.pop().unwrap_or(state.next);

@@ -14,6 +14,8 @@ use std::ptr::NonNull;
 pub(super) struct Estate<const SIZE: usize, const PER_SLAB: usize> {
     home: NonNull<Home>,
     id: u32,
+    /// Where its first owner ran, and so where its slabs are.
+    node: u32,
     shelf: Shelf<SIZE, PER_SLAB>,
     /// Collected, not yet sorted onto the shelf: a refill takes what it needs and leaves the rest, so that a million
     /// cells that came home do not stop their owner.
@@ -26,7 +28,12 @@ unsafe impl<const SIZE: usize, const PER_SLAB: usize> Send for Estate<SIZE, PER_
 impl<const SIZE: usize, const PER_SLAB: usize> Estate<SIZE, PER_SLAB> {
     /// A new home. `id` is used by no other living home of the depot.
     pub(super) fn new(source: Source, id: u32) -> Self {
-        Estate { home: Home::provide(source), id, shelf: Shelf::new(), pending: List::new() }
+        Estate { home: Home::provide(source), id, node: source.node(), shelf: Shelf::new(), pending: List::new() }
+    }
+
+    /// The node of its memory.
+    pub(super) fn node(&self) -> u32 {
+        self.node
     }
 
     /// Whether cells with this header belong here.

@@ -3,6 +3,7 @@
 #![expect(unsafe_code, reason = "maps and unmaps memory")]
 
 use super::Blank;
+use crate::config::HOMES_BY_NODE;
 use std::alloc::Layout;
 use std::ptr::{NonNull, null_mut};
 
@@ -17,11 +18,12 @@ const MAP_FROM: usize = 4 * 4096;
 pub struct Source {
     provide: fn(Layout) -> *mut u8,
     release: unsafe fn(*mut u8, Layout),
+    node: fn() -> u32,
 }
 
 impl Source {
     /// Pages of the system.
-    pub const SYSTEM: Source = Source { provide: system_provide, release: system_release };
+    pub const SYSTEM: Source = Source { provide: system_provide, release: system_release, node: system_node };
 
     /// A source of its own. `provide` returns null when there is no memory.
     ///
@@ -29,7 +31,18 @@ impl Source {
     /// is called with the same pointer and layout. Both may be called from any thread, `release` from another one
     /// than `provide`.
     pub const unsafe fn new(provide: fn(Layout) -> *mut u8, release: unsafe fn(*mut u8, Layout)) -> Self {
-        Source { provide, release }
+        Source { provide, release, node: || 0 }
+    }
+
+    /// The same with several nodes: `node` says on which one the caller runs, and so whose memory it touches first.
+    #[must_use]
+    pub const fn on_nodes(self, node: fn() -> u32) -> Self {
+        Source { node, ..self }
+    }
+
+    /// Where memory that the caller touches first comes from.
+    pub(super) fn node(self) -> u32 {
+        (self.node)()
     }
 
     /// Memory for `layout`; does not return when there is none.
@@ -48,6 +61,11 @@ impl Source {
         // SAFETY: the caller's promise is the one that `release` asks for.
         unsafe { (self.release)(memory.as_ptr().cast(), layout) }
     }
+}
+
+/// `getcpu`. Where the system does not tell, all such threads share their homes as if on one node.
+fn system_node() -> u32 {
+    if HOMES_BY_NODE { numa::current_node().map_or(u32::MAX, |node| node.get()) } else { 0 }
 }
 
 fn system_provide(layout: Layout) -> *mut u8 {

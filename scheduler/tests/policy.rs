@@ -9,6 +9,7 @@ use scheduler::internals::policy::*;
 use std::collections::HashSet;
 
 #[path = "../../numa/tests/common/fixtures.rs"]
+#[allow(dead_code, reason = "their names are of no interest here")]
 mod fixtures;
 #[path = "../../numa/tests/common/tree.rs"]
 #[allow(dead_code, reason = "the fixtures need one function of it")]

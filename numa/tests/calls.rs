@@ -1,0 +1,135 @@
+//! M15: what discovery asks of the kernel, counted by tracing the command. The reader's own log of files says the same
+//! for the trees of real hosts, see `fixtures.rs`; this is what the kernel saw.
+#![cfg(not(loom))]
+#![expect(unsafe_code, reason = "ptrace")]
+
+mod common;
+
+use common::tree::Tree;
+use std::collections::BTreeMap;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+
+/// Calls by number, and with which exit code it ended.
+type Calls = BTreeMap<i64, u64>;
+
+/// Runs `command` and counts the system calls of all its threads. `None`: tracing is forbidden here.
+fn traced(command: &mut Command) -> Option<Calls> {
+    // SAFETY: one system call between fork and exec, which touches no memory.
+    unsafe { command.pre_exec(|| answer(libc::ptrace(libc::PTRACE_TRACEME, 0, 0, 0))) };
+    let child = match command.stdout(Stdio::null()).stderr(Stdio::null()).spawn() {
+        Ok(child) => child,
+        Err(error) => {
+            println!("NOT RUN: ptrace: {error}");
+            return None;
+        }
+    };
+    let (first, mut calls) = (child.id() as i32, Calls::new());
+    let mut entered: BTreeMap<i32, bool> = BTreeMap::new();
+    loop {
+        let mut status = 0;
+        // SAFETY: the status is ours.
+        let thread = unsafe { libc::waitpid(-1, &raw mut status, libc::__WALL) };
+        if thread < 0 {
+            return Some(calls);
+        }
+        if !libc::WIFSTOPPED(status) {
+            if thread == first {
+                assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0, "status {status:#x}");
+                return Some(calls);
+            }
+            continue;
+        }
+        let mut deliver = 0;
+        match libc::WSTOPSIG(status) {
+            stop if stop == libc::SIGTRAP | 0x80 => {
+                let inside = entered.entry(thread).or_default();
+                *inside = !*inside;
+                if *inside {
+                    *calls.entry(number(thread)).or_default() += 1;
+                }
+            }
+            libc::SIGTRAP => {
+                let options = libc::PTRACE_O_TRACESYSGOOD | libc::PTRACE_O_TRACECLONE | libc::PTRACE_O_EXITKILL;
+                // SAFETY: the thread is stopped, and ours. That this fails for a second time is no matter.
+                unsafe { libc::ptrace(libc::PTRACE_SETOPTIONS, thread, 0, options) };
+            }
+            libc::SIGSTOP => {}
+            signal => deliver = signal,
+        }
+        // SAFETY: as above.
+        unsafe { libc::ptrace(libc::PTRACE_SYSCALL, thread, 0, deliver) };
+    }
+}
+
+fn answer(result: libc::c_long) -> std::io::Result<()> {
+    if result == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
+}
+
+/// The number of the call that the stopped thread is in.
+fn number(thread: i32) -> i64 {
+    let mut registers = std::mem::MaybeUninit::<libc::user_regs_struct>::uninit();
+    // SAFETY: room for what is written.
+    let result = unsafe { libc::ptrace(libc::PTRACE_GETREGS, thread, 0, registers.as_mut_ptr()) };
+    assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
+    // SAFETY: written by the call above.
+    unsafe { registers.assume_init() }.orig_rax as i64
+}
+
+fn numa(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_numa"));
+    command.args(arguments);
+    command
+}
+
+/// Eight nodes of four caches of four cores with two threads: 256 CPUs, and all of the files that Linux has for them.
+fn large() -> Tree {
+    let tree = Tree::new();
+    tree.cpu("online", "0-255\n").cpu("present", "0-255\n").node("online", "0-7\n");
+    for cpu in 0..256 {
+        let (core, cache) = (cpu / 2 * 2, cpu / 8 * 8);
+        tree.cpu(&format!("cpu{cpu}/topology/thread_siblings_list"), format!("{core}-{}\n", core + 1));
+        tree.cpu(&format!("cpu{cpu}/cache/index3/level"), "3\n");
+        tree.cpu(&format!("cpu{cpu}/cache/index3/shared_cpu_list"), format!("{cache}-{}\n", cache + 7));
+    }
+    for node in 0..8 {
+        let row: Vec<&str> = (0..8).map(|to| if to == node { "10" } else { "21" }).collect();
+        tree.node(&format!("node{node}/cpulist"), format!("{}-{}\n", node * 32, node * 32 + 31));
+        tree.node(&format!("node{node}/distance"), row.join(" "));
+        tree.node(&format!("node{node}/meminfo"), format!("Node {node} MemTotal: 1000000 kB\n"));
+    }
+    tree
+}
+
+/// One test: waiting for any child would take another test's.
+#[test]
+fn discovery_is_cheap_and_binds_nobody() {
+    let tree = large();
+    let Some(all) = traced(&mut numa(&["--json", "--root", tree.root().to_str().unwrap()])) else { return };
+    // What the program costs without any discovery; writing out a shorter text makes it a little less.
+    let idle = traced(&mut numa(&["--json", "--spec", "8*node llcs=4 cores=4 threads=2"])).unwrap();
+    let sum = |calls: &Calls| calls.values().sum::<u64>();
+    let cost = sum(&all) - sum(&idle);
+    println!(
+        "M15: {cost} system calls for 256 CPUs, {} of them opens",
+        all[&libc::SYS_openat] - idle[&libc::SYS_openat]
+    );
+    assert!(cost <= 8 * 256 + 50, "{cost}");
+    let binds = |calls: &Calls| calls.get(&libc::SYS_sched_setaffinity).copied().unwrap_or(0);
+    assert_eq!(binds(&all), 0);
+    let own = traced(&mut numa(&["--json"])).unwrap();
+    assert_eq!((binds(&own), own.get(&libc::SYS_sched_getaffinity).copied()), (0, Some(1)), "{own:?}");
+    // Controls: a program that binds itself is caught; and so is one that looks twice, were the bound that of one look
+    // at these files.
+    let mut binder = Command::new(std::env::current_exe().unwrap());
+    let caught = traced(binder.args(["--exact", "binds_itself", "--ignored"])).unwrap();
+    assert!(binds(&caught) >= 1, "{caught:?}");
+    let reads = numa::Topology::from_root(tree.root()).unwrap().reads().len() as u64;
+    assert!(2 * cost > 4 * reads && cost <= 4 * reads + 50, "{cost} calls for {reads} files");
+}
+
+#[test]
+#[ignore = "run by the test above, traced"]
+fn binds_itself() {
+    numa::bind_current_thread(&numa::current_affinity().unwrap()).unwrap();
+}

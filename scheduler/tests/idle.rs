@@ -22,8 +22,10 @@ fn a_hungry_searcher_asks_for_as_long_as_it_searches() {
 /// has nothing, or goes to sleep; and then the word is calm again.
 #[test]
 fn a_question_from_another_shard_stays_until_it_is_answered() {
-    let answers: [fn(&IdleWord); 3] =
-        [IdleWord::clear_hungry, IdleWord::clear_asked, |word| drop(word.announce(0, SEARCHER, false))];
+    let sleeps = |word: &IdleWord| {
+        let _standby = word.announce(0, SEARCHER, false);
+    };
+    let answers: [fn(&IdleWord); 3] = [IdleWord::clear_hungry, IdleWord::clear_asked, sleeps];
     for answer in answers {
         let word = IdleWord::new(false, Fences::None);
         assert!(word.begin_search(4) && word.begin_search(4));

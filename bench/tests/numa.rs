@@ -49,7 +49,7 @@ fn a_balanced_load_stays_at_home() {
     }
 }
 
-/// M14 under either load. Where it is less than a third of uniform, and why: `docs/decisions/0010-steps-of-a-search.md`.
+/// M14 under either load. Where it is more than a third of uniform, and why: `docs/decisions/0010-steps-of-a-search.md`
 #[test]
 fn lines_travel_short_ways() {
     const MISSED: [&str; 4] =

@@ -13,8 +13,8 @@ use std::fmt;
 /// Where workers go.
 ///
 /// Only CPUs this process may use are ever given out, whatever the placement; one that does not fit the host is a
-/// [`PlacementError`] that names what is wrong, never a quiet substitute. More workers than CPUs go round again. Nodes of
-/// memory only get nobody. The scheduler takes one from its builder, or from the variable `SCHEDULER_PLACEMENT`, or
+/// [`PlacementError`] that names what is wrong, never a quiet substitute. More workers than CPUs go round again. Nodes
+/// of memory only get nobody. The scheduler takes one from its builder, or from the variable `SCHEDULER_PLACEMENT`, or
 /// [`Spread`](Placement::Spread).
 ///
 /// | on two nodes of two cores with SMT (CPUs 0-3 and 4-7), four workers | CPUs |
@@ -56,10 +56,11 @@ pub enum Placement {
     Spread,
     /// One node filled, siblings included, before the next nearest is begun.
     Pack,
-    /// [`Spread`](Placement::Spread) over the allowed CPUs of these nodes, given by the kernel's numbers. A node that is
-    /// not there, or has no CPU this process may use, is an error.
+    /// [`Spread`](Placement::Spread) over the allowed CPUs of these nodes, given by the kernel's numbers. A node that
+    /// is not there, or has no CPU this process may use, is an error.
     Nodes(Vec<NodeId>),
-    /// Exactly these CPUs, spread order. One that is not there, switched off or outside of the mask is an error. Isolated CPUs may be named although no inherited mask has them.
+    /// Exactly these CPUs, spread order. One that is not there, switched off or outside of the mask is an error.
+    /// Isolated CPUs may be named although no inherited mask has them.
     Cpus(CpuSet),
     /// Homes as for [`Spread`](Placement::Spread), but no worker is bound to anything.
     Unpinned,

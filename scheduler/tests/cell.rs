@@ -5,7 +5,6 @@
 use proptest::prelude::*;
 use scheduler::internals::task::cell::{Blank, Cache, Depot, Source};
 use std::alloc::{Layout, alloc_zeroed, dealloc};
-use std::cell::Cell;
 use std::collections::VecDeque;
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering::{AcqRel, Relaxed};
@@ -401,30 +400,6 @@ fn a_home_waits_for_its_cells() {
     assert_eq!(depot.abandoned(), 1);
     depot.with_temporary(|cache| second.into_iter().for_each(|cell| put(cache, cell)));
     nothing_left::<_, 8>(&depot);
-}
-
-/// A home stays on its node: only a thread of that node adopts it.
-#[test]
-fn homes_are_adopted_on_their_node() {
-    thread_local!(static NODE: Cell<u32> = const { Cell::new(0) });
-    let depot = Depot::<64, 5>::with_source(counted::<13>().on_nodes(|| NODE.get()));
-    let on = |node: u32| {
-        NODE.set(node);
-        let cache = Cache::new(&depot);
-        // A second cell, so that a slab is known by its address.
-        (take(&cache), take(&cache))
-    };
-    let slab = |out: &Out| out.0.addr().get() / 512;
-    let (kept, first) = on(0);
-    depot.with_temporary(|cache| put(cache, first));
-    assert_eq!(depot.abandoned(), 1);
-    let (far, other) = on(1);
-    assert_eq!(depot.abandoned(), 2, "a thread of node 1 has adopted the home of node 0");
-    assert_ne!(slab(&far), slab(&kept), "and works on its memory");
-    let (again, third) = on(0);
-    assert_eq!((depot.abandoned(), slab(&again)), (2, slab(&kept)), "nobody of its node has adopted it");
-    depot.with_temporary(|cache| put_all(cache, [kept, far, other, again, third]));
-    nothing_left::<_, 13>(&depot);
 }
 
 /// Threads that ended together leave many homes; without new threads `sweep` frees them, with new ones exits do.

@@ -5,9 +5,11 @@
 
 use scheduler::internals::queue::lane::Lane;
 use scheduler::internals::sync::Reclaimer;
-use scheduler::internals::task::cell::{Cache, Depot};
+use scheduler::internals::task::cell::{Blank, Cache, Depot, Source};
 use scheduler::internals::worker::Tuning;
 use scheduler::{Handle, Metrics, Place, Scheduler, Topology};
+use std::cell::Cell;
+use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 use std::sync::mpsc::channel;
@@ -60,7 +62,7 @@ fn all_cells_come_home_many_at_once() {
     let ours = homecoming(|_| (), |cache| cache.settle(), 0);
     println!("M7, cells: {ours:?}");
     assert!(ours.holds(), "{ours:?}");
-    // Controls: a thread that never settles keeps some; one that settles after each sends each alone; one that forgets a
+    // Controls: who never settles keeps some; who settles after each sends each alone; who forgets a
     // cell leaves a home that waits for ever.
     let hoards = homecoming(|_| (), |_| (), 0);
     assert!(!hoards.holds() && hoards.percent < 100.0, "{hoards:?}");
@@ -103,6 +105,33 @@ fn all_blocks_come_home_whole() {
         // The control: a block with one task left in it stays.
         assert_eq!(blocks_home(each, false), 99, "by {each}");
     }
+}
+
+/// A home stays on its node: only a thread of that node adopts it.
+#[test]
+fn homes_are_adopted_on_their_node() {
+    thread_local!(static NODE: Cell<u32> = const { Cell::new(0) });
+    let depot = Depot::<64, 5>::with_source(Source::SYSTEM.on_nodes(|| NODE.get()));
+    let on = |node: u32| {
+        NODE.set(node);
+        let cache = Cache::new(&depot);
+        // Two cells, so that one can come back while the other keeps the home.
+        (cache.take(), cache.take())
+    };
+    // SAFETY: taken by `on`, each put once, used by nobody.
+    let back = |cell: NonNull<Blank>| depot.with_temporary(|cache| unsafe { cache.put(cell) });
+    let slab = |cell: &NonNull<Blank>| cell.addr().get() / 512;
+    let (kept, first) = on(0);
+    back(first);
+    assert_eq!(depot.abandoned(), 1);
+    let (far, other) = on(1);
+    assert_eq!(depot.abandoned(), 2, "a thread of node 1 has adopted the home of node 0");
+    assert_ne!(slab(&far), slab(&kept), "and works on its memory");
+    let (again, third) = on(0);
+    assert_eq!((depot.abandoned(), slab(&again)), (2, slab(&kept)), "nobody of its node has adopted it");
+    [kept, far, other, again, third].into_iter().for_each(back);
+    depot.sweep();
+    assert_eq!(depot.abandoned(), 0);
 }
 
 /// Keeps workers in a task until it is dropped.

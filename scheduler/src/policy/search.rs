@@ -119,7 +119,7 @@ impl Victims {
 /// How far a search has come: how many rounds in a row have found nothing, and how many steps of the present one.
 ///
 /// A round is one step: the own cache and the next eight of the node. In between, ever more rarely, comes a round that
-/// asks everybody there is, in as many steps as that takes. Between two steps a searcher looks again at what is nearest:
+/// asks everybody there is, in as many steps as that takes. Between two steps a searcher looks again at what is near:
 /// its own queue, the lanes, its cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rounds {

@@ -66,8 +66,8 @@ impl<const SIZE: usize, const PER_SLAB: usize> Depot<SIZE, PER_SLAB> {
         self.source
     }
 
-    /// A home for a thread: an abandoned one of its node if there is one, with all that came back to it. Others wait for
-    /// somebody of their node: whoever adopted them would work on far memory for good.
+    /// A home for a thread: an abandoned one of its node if there is one, with all that came back to it. Others wait
+    /// for somebody of their node: whoever adopted them would work on far memory for good.
     pub(super) fn adopt(&self) -> Estate<SIZE, PER_SLAB> {
         let node = self.source.node();
         let mut state = self.lock();

@@ -27,7 +27,8 @@
 //! ```
 //!
 //! A field may stand once in its node. `node`, `cache` and `core` may be said any number of times (of `cache` and
-//! `core` the later one wins where they overlap), everything else once. A mistake is a [`SpecError`] that points at its place.
+//! `core` the later one wins where they overlap), everything else once. A mistake is a [`SpecError`] that points at its
+//! place.
 //!
 //! Two sockets with SMT, numbered as Linux usually numbers them, a memory expander behind the second, CPU 3 off:
 //!

@@ -83,6 +83,8 @@ impl Operation for Write {
         here().inbox.lock().unwrap().0 = Some(right);
     }
     fn cancel(request: Request) {
+        // Whom to ask is known.
+        assert!(request.seat().is_none());
         here().inbox.lock().unwrap().1 = Some(request);
     }
     fn allocate(layout: Layout) -> NonNull<u8> {
@@ -182,11 +184,11 @@ fn dropped_remotely() {
         let owner = {
             let world = world.clone();
             thread::spawn(move || {
-                let wanted = right.start();
+                let wanted = right.start(None);
                 let look = |request: Option<Request>, done: bool| {
                     if let Some(request) = request {
                         // What the kernel is asked about is there, and is what it was.
-                        assert_eq!(request.is_wanted(), !done);
+                        assert_eq!((request.is_wanted(), request.seat().is_none()), (!done, true));
                     }
                 };
                 let request = world.inbox.lock().unwrap().1.take();
@@ -211,7 +213,9 @@ fn libc_ecanceled() -> i32 {
 #[test]
 fn teeth() {
     loom_tests::teeth(&[
-        ("dropped_in_the_queue", "IO2"),
+        ("dropped_remotely", "IO1"),
+        ("dropped_remotely", "IO2:acq"),
+        ("dropped_in_the_queue", "IO2:rel"),
         ("done_while_it_is_awaited", "IO3:rel"),
         ("done_while_it_is_awaited", "IO3:acq"),
         ("done_while_it_is_awaited", "IO4"),

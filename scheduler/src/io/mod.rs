@@ -31,6 +31,8 @@ pub mod node;
 #[doc(hidden)]
 pub mod state;
 
+pub(crate) use way::complete;
+
 pub use blocking::{Refused, blocking};
 pub use buf::{Buf, BufMut};
 pub use cursor::Cursor;

@@ -2,16 +2,20 @@
 #![expect(unsafe_code, reason = "memory shared by a future, a driver and the kernel, arbitrated by one word")]
 
 use super::state::{Complete, Ignore, State};
+use crate::driver::Item;
 use crate::future::budget;
-use crate::sync::Racy;
+use crate::sync::{Arc as HostArc, Racy};
 use crate::task::cells::with_cells;
 use crate::task::waiting::{Waiting, drop_quietly};
+use crate::worker::Shared;
+use io_uring::squeue::Entry;
 use std::alloc::Layout;
 use std::fmt;
 use std::future::Future;
 use std::mem::{ManuallyDrop, replace};
 use std::pin::Pin;
 use std::ptr::NonNull;
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 /// What is to be done, with everything that it needs: buffers, descriptors, paths. It moves only before it is begun
@@ -29,6 +33,19 @@ pub trait Operation: Send + Unpin + 'static {
 
     /// Does it, on a thread that may wait. Does not unwind.
     fn run(&mut self) -> i32;
+
+    /// The code of the ring's operation that does it; `None`: it has none.
+    const CODE: Option<u8> = None;
+
+    /// The ring's operation. What it points at is the operation's own.
+    fn entry(&mut self) -> Option<Entry> {
+        None
+    }
+
+    /// It was done by a ring, and might have been done otherwise: an end that says nothing about the operation itself.
+    fn again(result: i32) -> bool {
+        matches!(-result, libc::EAGAIN | libc::EINTR | libc::ECANCELED | libc::ENOBUFS)
+    }
 
     /// The operation has ended.
     fn output(self, result: i32) -> Self::Output;
@@ -54,8 +71,7 @@ pub trait Operation: Send + Unpin + 'static {
     where
         Self: Sized,
     {
-        // Nobody interrupts a thread in a system call.
-        drop(request);
+        super::way::cancel(request);
     }
 
     /// Memory for a node.
@@ -76,18 +92,36 @@ pub trait Operation: Send + Unpin + 'static {
 /// What is known of a node whose type has been forgotten.
 #[repr(C)]
 pub struct Header {
+    /// On the way to the worker whose ring does it: at first the right, and later a request.
+    item: Item,
     state: State,
     vtable: &'static Vtable,
     /// The future's until it has registered, then that of whoever completes.
     waker: Racy<Option<Waker>>,
     /// The driver's until it completes, then that of whoever takes the operation out.
     result: Racy<i32>,
+    /// The driver's until it has begun, then everybody's to read: whose ring does it.
+    seat: Racy<Option<Arc<Seat>>>,
+}
+
+/// A worker with a ring.
+pub struct Seat {
+    /// Its scheduler, of which the memory is kept.
+    pub shared: HostArc<Shared>,
+    /// Its index.
+    pub index: usize,
 }
 
 /// What can be done with a node whose type has been forgotten. Common obligation: the node is alive.
 struct Vtable {
+    /// See [`Operation::CODE`].
+    code: Option<u8>,
+    /// See [`Operation::again`].
+    again: fn(i32) -> bool,
     /// The caller has started it, and nobody else uses the operation.
     run: unsafe fn(NonNull<Header>) -> i32,
+    /// The same.
+    entry: unsafe fn(NonNull<Header>) -> Option<Entry>,
     /// The caller had the last reference.
     free: unsafe fn(NonNull<Header>),
 }
@@ -113,15 +147,17 @@ impl Header {
 }
 
 impl<T: Operation> Node<T> {
-    const VTABLE: &'static Vtable = &Vtable { run: Self::run, free: Self::free };
+    const VTABLE: &'static Vtable = &Vtable { code: T::CODE, again: T::again, run: Self::run, entry: Self::entry, free: Self::free };
 
     fn make(operation: T, waker: Waker) -> NonNull<Self> {
         let memory = T::allocate(Layout::new::<Self>()).cast::<Self>();
         let header = Header {
+            item: Item::new(super::way::serve),
             state: State::new(),
             vtable: Self::VTABLE,
             waker: Racy::new(Some(waker)),
             result: Racy::new(-libc::ECANCELED),
+            seat: Racy::new(None),
         };
         // SAFETY: fresh memory of this layout.
         unsafe { memory.write(Node { header, operation: Racy::new(Some(operation)) }) };
@@ -141,6 +177,18 @@ impl<T: Operation> Node<T> {
     }
 
     /// # Safety
+    /// As for [`Vtable::entry`].
+    unsafe fn entry(header: NonNull<Header>) -> Option<Entry> {
+        // SAFETY: alive, and of this type by its vtable.
+        let node = unsafe { header.cast::<Self>().as_ref() };
+        node.operation.with(|operation| {
+            // SAFETY: the driver's.
+            let operation = unsafe { &mut *operation };
+            operation.as_mut().expect("taken only when it is done").entry()
+        })
+    }
+
+    /// # Safety
     /// As for [`Vtable::free`].
     unsafe fn free(header: NonNull<Header>) {
         let node = header.cast::<Self>();
@@ -152,9 +200,11 @@ impl<T: Operation> Node<T> {
         let result = this.header.result.with(|result| unsafe { *result });
         // SAFETY: as above.
         let waker = this.header.waker.with(|waker| unsafe { &mut *waker }.take());
+        // SAFETY: as above.
+        let seat = this.header.seat.with(|seat| unsafe { &mut *seat }.take());
         // SAFETY: nobody has it any more, and nothing in it needs to be dropped.
         unsafe { T::release(node.cast(), Layout::new::<Self>()) };
-        drop(waker);
+        drop((waker, seat));
         if let Some(operation) = operation {
             // Foreign code perhaps (a buffer), on a thread that must go on.
             drop_quietly(Ending(Some(operation), result));
@@ -197,19 +247,58 @@ impl Right {
         unsafe { self.0.as_ref() }
     }
 
-    /// Once, before anything is done. False: nobody wants it any more; complete it.
-    pub fn start(&self) -> bool {
+    /// Before anything is done: by whose ring, if it is one. False: nobody wants it any more; complete it.
+    pub fn start(&self, seat: Option<Arc<Seat>>) -> bool {
+        // SAFETY: the driver's until it has begun.
+        self.header().seat.with(|place| unsafe { *place = seat });
         self.header().state.start()
     }
 
     /// Does it here, and completes it.
     pub fn run(self) {
-        if !self.start() {
+        // Begun before, it comes from a ring that could not do it, and whoever asks for a cancellation may look there.
+        if !self.header().state.is_started() && !self.start(None) {
             return self.complete(-libc::ECANCELED);
         }
         // SAFETY: alive; the driver has it, and has started.
         let result = unsafe { (self.header().vtable.run)(self.0) };
         self.complete(result);
+    }
+
+    /// The code of the ring's operation that does it.
+    pub(super) fn code(&self) -> Option<u8> {
+        self.header().vtable.code
+    }
+
+    /// The ring's operation. The right is to be left to the kernel: [`Right::into_tag`].
+    pub(super) fn entry(&self) -> Option<Entry> {
+        // SAFETY: alive; the driver has it, and has started.
+        unsafe { (self.header().vtable.entry)(self.0) }
+    }
+
+    /// The right as a number.
+    pub(super) fn into_tag(self) -> u64 {
+        ManuallyDrop::new(self).0.as_ptr().expose_provenance() as u64
+    }
+
+    /// The right back.
+    ///
+    /// # Safety
+    /// 1. `tag` came from [`Right::into_tag`], and is turned back once.
+    pub(super) unsafe fn from_tag(tag: u64) -> Right {
+        let header = std::ptr::with_exposed_provenance_mut(tag as usize);
+        // SAFETY: 1.
+        Right(unsafe { NonNull::new_unchecked(header) })
+    }
+
+    /// The right as an item for an inbox.
+    pub(super) fn into_item(self) -> NonNull<Item> {
+        ManuallyDrop::new(self).0.cast()
+    }
+
+    /// It was ended by a ring in a way that says nothing.
+    pub(super) fn again(&self, result: i32) -> bool {
+        (self.header().vtable.again)(result) && self.header().state.is_wanted()
     }
 
     /// It has ended.
@@ -239,6 +328,27 @@ impl Drop for Right {
     }
 }
 
+/// What an item was pushed for.
+pub(super) enum Posted {
+    /// To be begun.
+    Right(Right),
+    /// To be cancelled.
+    Request(Request),
+}
+
+impl Posted {
+    /// # Safety
+    /// 1. `item` came from one of the two `into_item`, and is turned back once.
+    pub(super) unsafe fn from_item(item: NonNull<Item>) -> Posted {
+        let header = item.cast::<Header>();
+        // SAFETY: 1: a reference.
+        match unsafe { header.as_ref() }.state.is_started() {
+            true => Posted::Request(Request(header)),
+            false => Posted::Right(Right(header)),
+        }
+    }
+}
+
 /// The reference of a request to cancel: the future is gone, and the driver had begun.
 pub struct Request(NonNull<Header>);
 
@@ -246,6 +356,24 @@ pub struct Request(NonNull<Header>);
 unsafe impl Send for Request {}
 
 impl Request {
+    /// The number by which the ring knows the operation.
+    pub(super) fn tag(&self) -> u64 {
+        self.0.as_ptr().expose_provenance() as u64
+    }
+
+    /// Whose ring does it.
+    pub fn seat(&self) -> Option<Arc<Seat>> {
+        // SAFETY: a reference.
+        let header = unsafe { self.0.as_ref() };
+        // SAFETY: it has begun, so nobody writes there any more; reading at once does no harm.
+        header.seat.with(|seat| unsafe { &*seat }.clone())
+    }
+
+    /// The request as an item for an inbox.
+    pub(super) fn into_item(self) -> NonNull<Item> {
+        ManuallyDrop::new(self).0.cast()
+    }
+
     /// On the thread that completes the operation: it has not ended yet, so there is something to cancel.
     pub fn is_wanted(&self) -> bool {
         // SAFETY: a reference.

@@ -5,10 +5,21 @@ use super::buf::{Buf, BufMut};
 use super::node::Operation;
 use super::stream::fill;
 use crate::sys::{file, result};
+use io_uring::squeue::Entry;
+use io_uring::{opcode, types};
 use std::ffi::CString;
 use std::io;
-use std::os::fd::{AsFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::sync::Arc;
+
+fn fd(fd: &OwnedFd) -> types::Fd {
+    types::Fd(fd.as_raw_fd())
+}
+
+/// As much as the kernel transfers at once.
+fn most(len: usize) -> u32 {
+    len.min(0x7fff_f000) as u32
+}
 
 /// Opens a path.
 pub(super) struct Open {
@@ -20,6 +31,11 @@ pub(super) struct Open {
 impl Operation for Open {
     type Output = io::Result<OwnedFd>;
 
+    const CODE: Option<u8> = Some(opcode::OpenAt::CODE);
+    fn entry(&mut self) -> Option<Entry> {
+        let open = opcode::OpenAt::new(types::Fd(libc::AT_FDCWD), self.path.as_ptr());
+        Some(open.flags(self.flags).mode(self.mode).build())
+    }
     fn run(&mut self) -> i32 {
         file::open(&self.path, self.flags, self.mode)
     }
@@ -55,6 +71,12 @@ impl<B: BufMut> Operation for ReadAt<B> {
         // Not in memory, or the file system cannot tell: anything that is an error is so the second time, too.
         (read >= 0).then_some(read)
     }
+    const CODE: Option<u8> = Some(opcode::Read::CODE);
+    fn entry(&mut self) -> Option<Entry> {
+        let room = self.buf.room();
+        let read = opcode::Read::new(fd(&self.fd), room.as_mut_ptr().cast(), most(room.len()));
+        Some(read.offset(self.offset as u64).build())
+    }
     fn run(&mut self) -> i32 {
         let room = self.buf.room();
         // SAFETY: the room of the buffer.
@@ -77,6 +99,12 @@ pub(super) struct WriteAt<B> {
 impl<B: Buf> Operation for WriteAt<B> {
     type Output = (io::Result<usize>, B);
 
+    const CODE: Option<u8> = Some(opcode::Write::CODE);
+    fn entry(&mut self) -> Option<Entry> {
+        let bytes = &self.buf.bytes()[self.done..];
+        let write = opcode::Write::new(fd(&self.fd), bytes.as_ptr(), most(bytes.len()));
+        Some(write.offset(self.offset as u64).build())
+    }
     fn run(&mut self) -> i32 {
         let bytes = &self.buf.bytes()[self.done..];
         // SAFETY: the bytes of the buffer.
@@ -96,6 +124,11 @@ pub(super) struct Sync {
 impl Operation for Sync {
     type Output = io::Result<()>;
 
+    const CODE: Option<u8> = Some(opcode::Fsync::CODE);
+    fn entry(&mut self) -> Option<Entry> {
+        let flags = if self.data_only { types::FsyncFlags::DATASYNC } else { types::FsyncFlags::empty() };
+        Some(opcode::Fsync::new(fd(&self.fd)).flags(flags).build())
+    }
     fn run(&mut self) -> i32 {
         file::sync(self.fd.as_fd(), self.data_only)
     }
@@ -113,6 +146,10 @@ pub(super) struct SetLen {
 impl Operation for SetLen {
     type Output = io::Result<()>;
 
+    const CODE: Option<u8> = Some(opcode::Ftruncate::CODE);
+    fn entry(&mut self) -> Option<Entry> {
+        Some(opcode::Ftruncate::new(fd(&self.fd), self.len as u64).build())
+    }
     fn run(&mut self) -> i32 {
         file::set_len(self.fd.as_fd(), self.len)
     }
@@ -131,9 +168,11 @@ pub(super) struct Stat {
 }
 
 impl Stat {
+    fn directory(&self) -> i32 {
+        self.fd.as_ref().map_or(libc::AT_FDCWD, |fd| fd.as_raw_fd())
+    }
     fn ask(&mut self, flags: i32) -> i32 {
-        let directory = self.fd.as_ref().map_or(libc::AT_FDCWD, |fd| std::os::fd::AsRawFd::as_raw_fd(&**fd));
-        file::statx(directory, &self.path, self.flags | flags, &mut self.answer)
+        file::statx(self.directory(), &self.path, self.flags | flags, &mut self.answer)
     }
 }
 
@@ -144,10 +183,44 @@ impl Operation for Stat {
         // Of an open file, as far as this host knows without asking another one. The walk along a path may wait.
         self.fd.is_some().then(|| self.ask(libc::AT_STATX_DONT_SYNC))
     }
+    const CODE: Option<u8> = Some(opcode::Statx::CODE);
+    fn entry(&mut self) -> Option<Entry> {
+        let directory = types::Fd(self.directory());
+        let answer = std::ptr::from_mut(&mut *self.answer).cast::<types::statx>();
+        let statx = opcode::Statx::new(directory, self.path.as_ptr(), answer);
+        Some(statx.flags(self.flags).mask(file::STATX_MASK).build())
+    }
     fn run(&mut self) -> i32 {
         self.ask(0)
     }
     fn output(self, done: i32) -> Self::Output {
         result(done).map(|_| self.answer)
+    }
+}
+
+/// Waits until a socket is ready, in a ring; there is no other way to do that here.
+pub(super) struct Ready {
+    pub(super) fd: Arc<OwnedFd>,
+    /// Of `poll(2)`.
+    pub(super) events: u32,
+}
+
+impl Operation for Ready {
+    /// False: not here.
+    type Output = bool;
+
+    const CODE: Option<u8> = Some(opcode::PollAdd::CODE);
+    fn entry(&mut self) -> Option<Entry> {
+        Some(opcode::PollAdd::new(fd(&self.fd), self.events).build())
+    }
+    fn again(_: i32) -> bool {
+        // Whoever waits tries the call again in any case.
+        false
+    }
+    fn run(&mut self) -> i32 {
+        -libc::ENOSYS
+    }
+    fn output(self, events: i32) -> bool {
+        events != -libc::ENOSYS
     }
 }

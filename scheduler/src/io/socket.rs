@@ -2,6 +2,9 @@
 
 use super::buf::as_room;
 use super::fallback::reactor::{Direction, Place, Registered};
+use super::node::Op;
+use super::request::Ready;
+use super::way;
 use crate::future::budget;
 use socket2::SockRef;
 use std::fmt;
@@ -18,7 +21,7 @@ pub(super) const NOW: i32 = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
 
 /// A socket whose calls do not wait: see [`NOW`], or non-blocking by itself where there are no such flags.
 pub(super) struct Socket {
-    fd: OwnedFd,
+    fd: Arc<OwnedFd>,
     /// In the reactor, once somebody had to wait there.
     registered: OnceLock<Arc<Registered>>,
     /// Who waits through the `poll_` functions, one per direction.
@@ -29,15 +32,17 @@ pub(super) struct Socket {
 #[derive(Default)]
 pub(super) struct Wait {
     place: Option<Place>,
+    /// In a ring.
+    ready: Option<Op<Ready>>,
 }
 
 impl Socket {
     pub(super) fn new(fd: impl Into<OwnedFd>) -> Self {
-        Socket { fd: fd.into(), registered: OnceLock::new(), polls: Default::default() }
+        Socket { fd: Arc::new(fd.into()), registered: OnceLock::new(), polls: Default::default() }
     }
 
     pub(super) fn options(&self) -> SockRef<'_> {
-        SockRef::from(&self.fd)
+        SockRef::from(&*self.fd)
     }
 
     fn registered(&self) -> io::Result<&Arc<Registered>> {
@@ -64,12 +69,22 @@ impl Socket {
         mut call: impl FnMut(&SockRef<'_>) -> io::Result<T>,
     ) -> Poll<io::Result<T>> {
         ready!(budget::spend(context));
+        let mut ring = true;
         loop {
+            if let Some(ready) = &mut wait.ready {
+                ring = ready!(Pin::new(ready).poll(context));
+                wait.ready = None;
+            }
             let ticks = self.registered.get().map_or(0, |registered| registered.ticks(direction));
             match call(&self.options()) {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 result => return Poll::Ready(result),
+            }
+            if ring && way::has_ring() {
+                let events = if direction == Direction::Read { libc::POLLIN | libc::POLLRDHUP } else { libc::POLLOUT };
+                wait.ready = Some(Op::new(Ready { fd: self.fd.clone(), events: events as u32 }));
+                continue;
             }
             if self.registered()?.wait(direction, ticks, &mut wait.place, context.waker()) {
                 return Poll::Pending;
@@ -78,6 +93,7 @@ impl Socket {
     }
 
     fn forget(&self, direction: Direction, wait: &mut Wait) {
+        wait.ready = None;
         if let (Some(registered), Some(place)) = (self.registered.get(), wait.place.take()) {
             registered.forget(direction, place);
         }

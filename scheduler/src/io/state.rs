@@ -93,8 +93,20 @@ impl State {
     /// Driver, once. False: nobody wants it any more, and nothing has been begun: complete it at once.
     pub fn start(&self) -> bool {
         let wanted = |old: Word| !old.has(Word::IGNORED) || planted("io-deaf-start");
-        // Relaxed: the operation came with the right.
-        self.update(Relaxed, |old| wanted(old).then_some(old.0 | Word::STARTED)).is_ok()
+        // IO1: whoever asks for a cancellation knows whom to ask (IO2).
+        self.update(ord("IO1", Release), |old| wanted(old).then_some(old.0 | Word::STARTED)).is_ok()
+    }
+
+    /// Driver, or who has a request: it has begun.
+    pub fn is_started(&self) -> bool {
+        // Relaxed: the asking thread has begun it itself, or has got it from whoever saw that.
+        Word(self.0.load(Relaxed)).has(Word::STARTED)
+    }
+
+    /// Driver: nobody has given it up yet.
+    pub fn is_wanted(&self) -> bool {
+        // Relaxed: whoever gives it up a moment later asks for a cancellation.
+        !Word(self.0.load(Relaxed)).has(Word::IGNORED)
     }
 
     /// Driver, once: the result is written, and neither the kernel nor the driver touches the operation any more.
@@ -138,8 +150,9 @@ impl State {
 
     /// Future only, at its end and without a waker in its place.
     pub fn ignore(&self) -> Ignore {
-        // IO2: the future's accesses end before the memory is freed (IO3, IO6).
-        let went = self.update(ord("IO2", Release), |old| match old {
+        // IO2: Release ends the future's accesses before the memory is freed (IO3, IO6); Acquire: who is to be asked
+        // for a cancellation (IO1).
+        let went = self.update(ord("IO2", AcqRel), |old| match old {
             _ if old.has(Word::DONE) => None,
             _ if old.has(Word::STARTED) => Some(old.0 | Word::IGNORED),
             _ => Some((old.0 | Word::IGNORED) - Word::REF),

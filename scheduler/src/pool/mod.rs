@@ -65,6 +65,7 @@ pub(crate) fn start(mut builder: Builder) -> Result<Pool, BuildError> {
     shared.stack_size = builder.stack_size;
     shared.stand_in = lend_worker;
     shared.rings = io != Io::Epoll;
+    shared.complete = crate::io::complete;
     if let Some(complete) = shared.tuning.complete {
         shared.complete = complete;
     }

@@ -65,11 +65,13 @@ pub fn set_len(fd: BorrowedFd<'_>, len: i64) -> i32 {
     call(|| i64::from(unsafe { libc::ftruncate64(fd.as_raw_fd(), len) }))
 }
 
+/// What `statx` is asked for.
+pub const STATX_MASK: u32 = libc::STATX_BASIC_STATS | libc::STATX_BTIME;
+
 /// `statx`, of a descriptor (`path` is empty and AT_EMPTY_PATH set) or of a path.
 pub fn statx(directory: i32, path: &CStr, flags: i32, to: &mut libc::statx) -> i32 {
-    let mask = libc::STATX_BASIC_STATS | libc::STATX_BTIME;
     // SAFETY: `path` and `to` outlive the call.
-    call(|| i64::from(unsafe { libc::statx(directory, path.as_ptr(), flags, mask, std::ptr::from_mut(to)) }))
+    call(|| i64::from(unsafe { libc::statx(directory, path.as_ptr(), flags, STATX_MASK, std::ptr::from_mut(to)) }))
 }
 
 /// An empty answer.

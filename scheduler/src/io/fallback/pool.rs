@@ -1,7 +1,7 @@
 //! Threads for operations that block. As many as there is work, up to a bound; each ends when it was idle for a while.
 
 use crate::config::{BLOCKING_IDLE_MS, BLOCKING_MAX, BLOCKING_MIN};
-use crate::io::node::Right;
+use crate::io::node::{Request, Right};
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
@@ -17,12 +17,20 @@ struct Pool {
 }
 
 struct Inside {
-    queue: VecDeque<Right>,
+    queue: VecDeque<Work>,
     threads: usize,
     /// Threads that sleep, or have been woken and not yet taken anything.
     idle: usize,
     /// How many operations the threads have taken.
     taken: u64,
+}
+
+/// What a thread does.
+enum Work {
+    /// An operation.
+    Run(Right),
+    /// What is left of one that has ended.
+    End(Request),
 }
 
 fn pool() -> &'static Pool {
@@ -37,13 +45,24 @@ fn pool() -> &'static Pool {
 
 /// Queues an operation.
 pub(in crate::io) fn send(right: Right) {
-    let pool = pool();
     // Before the lock, which may be held for ever in a child.
-    if pool.process != std::process::id() {
+    if pool().process != std::process::id() {
         return right.complete(-libc::ECHILD);
     }
+    enqueue(Work::Run(right));
+}
+
+/// Gives a request up, which may be the end of its operation, on one of the threads.
+pub(in crate::io) fn send_end(request: Request) {
+    if pool().process == std::process::id() {
+        enqueue(Work::End(request));
+    }
+}
+
+fn enqueue(work: Work) {
+    let pool = pool();
     let mut inside = pool.lock();
-    inside.queue.push_back(right);
+    inside.queue.push_back(work);
     // Each idle thread will take one.
     if inside.queue.len() <= inside.idle {
         drop(inside);
@@ -76,17 +95,25 @@ impl Pool {
         let left = if inside.threads == 0 { std::mem::take(&mut inside.queue) } else { VecDeque::new() };
         drop(inside);
         let errno = refused.raw_os_error().unwrap_or(libc::EAGAIN);
-        left.into_iter().for_each(|right| right.complete(-errno));
+        for work in left {
+            match work {
+                Work::Run(right) => right.complete(-errno),
+                Work::End(request) => drop(request),
+            }
+        }
     }
 
     /// One thread.
     fn serve(&self) {
         let mut inside = self.lock();
         loop {
-            if let Some(right) = inside.queue.pop_front() {
+            if let Some(work) = inside.queue.pop_front() {
                 inside.taken += 1;
                 drop(inside);
-                right.run();
+                match work {
+                    Work::Run(right) => right.run(),
+                    Work::End(request) => drop(request),
+                }
                 inside = self.lock();
                 continue;
             }

@@ -101,6 +101,8 @@ pub const BLOCKING_MIN: usize = 4;
 pub const BLOCKING_MAX: usize = 64;
 /// How long such a thread is idle before it ends.
 pub const BLOCKING_IDLE_MS: u64 = 10_000;
+/// Most bytes of one receive in a ring, which has a buffer of the socket's: as much as a page cache reads at once.
+pub const RECEIVE: usize = 16 * 1024;
 /// Events that the reactor takes at once.
 pub const EVENTS: usize = 256;
 /// Waits of an `accept` that the system refuses a descriptor, doubled each time: then it says so.

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::*};
 use std::time::{Duration, Instant};
 use stress::round::submitter;
-use stress::{Random, os, run};
+use stress::{Random, os, run, watchdog};
 
 const LONG: Duration = Duration::from_secs(100);
 
@@ -143,6 +143,8 @@ fn dropped() {
             tasks.into_iter().for_each(|task| task.join().unwrap());
         }
         drop(scheduler);
+        // It keeps what is left of schedulers, bells of their workers among it.
+        watchdog::forget();
         assert!(os::settles(0, || live.load(Relaxed)), "{live:?} pieces of work are left");
         // The reactor keeps one.
         assert!(os::settles(files + 1, os::open_files), "{} files open, {files} before", os::open_files());
@@ -185,6 +187,7 @@ fn ends() {
                 // Answered, ended by the server's end, or cancelled.
                 let _ = client.join();
             }
+            watchdog::forget();
         }
         assert!(os::settles(files + 1, os::open_files), "{} files open, {files} before", os::open_files());
     });

@@ -16,7 +16,7 @@ use std::mem::{ManuallyDrop, replace};
 use std::pin::Pin;
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Waker, ready};
 
 /// What is to be done, with everything that it needs: buffers, descriptors, paths. It moves only before it is begun
 /// and after it has ended.
@@ -414,6 +414,37 @@ impl<T: Operation> Op<T> {
         Op { stage: Stage::Fresh(operation) }
     }
 
+    /// As `poll`, for a task that has paid for it already.
+    pub(super) fn poll_now(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T::Output> {
+        self.get_mut().advance(context, |_| Poll::Ready(()))
+    }
+
+    fn advance(&mut self, context: &Context<'_>, pay: fn(&Context<'_>) -> Poll<()>) -> Poll<T::Output> {
+        let node = match self.stage {
+            Stage::Fresh(_) => {
+                ready!(pay(context));
+                return self.begin(context);
+            }
+            Stage::Sent(node, _) => node,
+            Stage::Over => panic!("an operation was polled after it was ready"),
+        };
+        // SAFETY: the future has a reference.
+        let header = unsafe { &node.as_ref().header };
+        if !header.state.is_done() && Self::rewake(header, context.waker()) {
+            return Poll::Pending;
+        }
+        // Registering fails when it is done: this is the look that makes the result visible.
+        let done = header.state.is_done();
+        debug_assert!(done);
+        ready!(pay(context));
+        self.stage = Stage::Over;
+        // SAFETY: done.
+        let (operation, result) = unsafe { Node::take(node) };
+        // SAFETY: the future's reference.
+        unsafe { Header::drop_ref(node.cast()) };
+        Poll::Ready(operation.output(result))
+    }
+
     fn begin(&mut self, context: &Context<'_>) -> Poll<T::Output> {
         let Stage::Fresh(mut operation) = replace(&mut self.stage, Stage::Over) else { unreachable!() };
         if let Some(result) = operation.try_now() {
@@ -446,30 +477,8 @@ impl<T: Operation> Future for Op<T> {
 
     /// # Panics
     /// After it was ready.
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T::Output> {
-        let node = match self.stage {
-            Stage::Fresh(_) => {
-                std::task::ready!(budget::spend(context));
-                return self.begin(context);
-            }
-            Stage::Sent(node, _) => node,
-            Stage::Over => panic!("an operation was polled after it was ready"),
-        };
-        // SAFETY: the future has a reference.
-        let header = unsafe { &node.as_ref().header };
-        if !header.state.is_done() && Self::rewake(header, context.waker()) {
-            return Poll::Pending;
-        }
-        // Registering fails when it is done: this is the look that makes the result visible.
-        let done = header.state.is_done();
-        debug_assert!(done);
-        std::task::ready!(budget::spend(context));
-        self.stage = Stage::Over;
-        // SAFETY: done.
-        let (operation, result) = unsafe { Node::take(node) };
-        // SAFETY: the future's reference.
-        unsafe { Header::drop_ref(node.cast()) };
-        Poll::Ready(operation.output(result))
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T::Output> {
+        self.get_mut().advance(context, budget::spend)
     }
 }
 

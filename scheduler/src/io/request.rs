@@ -206,7 +206,7 @@ pub(super) struct Ready {
 }
 
 impl Operation for Ready {
-    /// False: not here.
+    /// False: it is to be waited for otherwise.
     type Output = bool;
 
     const CODE: Option<u8> = Some(opcode::PollAdd::CODE);
@@ -221,6 +221,31 @@ impl Operation for Ready {
         -libc::ENOSYS
     }
     fn output(self, events: i32) -> bool {
-        events != -libc::ENOSYS
+        events >= 0
+    }
+}
+
+/// Receives, in a ring; there is no other way to do that here. The room is the buffer's capacity.
+pub(super) struct Receive {
+    pub(super) fd: Arc<OwnedFd>,
+    pub(super) buf: Vec<u8>,
+}
+
+impl Operation for Receive {
+    type Output = (io::Result<usize>, Vec<u8>);
+
+    const CODE: Option<u8> = Some(opcode::Recv::CODE);
+    fn entry(&mut self) -> Option<Entry> {
+        let room = self.buf.room();
+        Some(opcode::Recv::new(fd(&self.fd), room.as_mut_ptr().cast(), most(room.len())).build())
+    }
+    fn again(_: i32) -> bool {
+        false
+    }
+    fn run(&mut self) -> i32 {
+        -libc::ENOSYS
+    }
+    fn output(mut self, bytes: i32) -> Self::Output {
+        (fill(&mut self.buf, result(bytes)), self.buf)
     }
 }

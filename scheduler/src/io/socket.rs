@@ -1,7 +1,9 @@
 //! A socket, and waiting for it. Every call is tried first and waits only if it has to.
 
 use super::buf::as_room;
-use super::fallback::reactor::{Direction, Place, Registered};
+use super::edge::Place;
+use super::fallback::reactor::{Direction, Registered};
+use super::inbound::{Inbound, Step};
 use super::node::Op;
 use super::request::Ready;
 use super::way;
@@ -22,6 +24,8 @@ pub(super) const NOW: i32 = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
 /// A socket whose calls do not wait: see [`NOW`], or non-blocking by itself where there are no such flags.
 pub(super) struct Socket {
     fd: Arc<OwnedFd>,
+    /// What is received through rings, once somebody has.
+    inbound: OnceLock<Inbound>,
     /// In the reactor, once somebody had to wait there.
     registered: OnceLock<Arc<Registered>>,
     /// Who waits through the `poll_` functions, one per direction.
@@ -34,11 +38,23 @@ pub(super) struct Wait {
     place: Option<Place>,
     /// In a ring.
     ready: Option<Op<Ready>>,
+    /// For what the socket receives in a ring.
+    inbound: Option<Place>,
 }
 
 impl Socket {
     pub(super) fn new(fd: impl Into<OwnedFd>) -> Self {
-        Socket { fd: Arc::new(fd.into()), registered: OnceLock::new(), polls: Default::default() }
+        Socket {
+            fd: Arc::new(fd.into()),
+            inbound: OnceLock::new(),
+            registered: OnceLock::new(),
+            polls: Default::default(),
+        }
+    }
+
+    /// The descriptor, for an operation to own.
+    pub(super) fn fd(&self) -> Arc<OwnedFd> {
+        self.fd.clone()
     }
 
     pub(super) fn options(&self) -> SockRef<'_> {
@@ -75,7 +91,7 @@ impl Socket {
                 ring = ready!(Pin::new(ready).poll(context));
                 wait.ready = None;
             }
-            let ticks = self.registered.get().map_or(0, |registered| registered.ticks(direction));
+            let ticks = self.registered.get().map_or(0, |registered| registered.edge(direction).ticks());
             match call(&self.options()) {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
@@ -86,49 +102,86 @@ impl Socket {
                 wait.ready = Some(Op::new(Ready { fd: self.fd.clone(), events: events as u32 }));
                 continue;
             }
-            if self.registered()?.wait(direction, ticks, &mut wait.place, context.waker()) {
+            if self.registered()?.edge(direction).wait(ticks, &mut wait.place, context.waker()) {
                 return Poll::Pending;
+            }
+        }
+    }
+
+    /// Receives from a stream.
+    pub(super) fn poll_receive_room(
+        &self,
+        wait: &mut Wait,
+        context: &mut Context<'_>,
+        room: &mut [MaybeUninit<u8>],
+    ) -> Poll<io::Result<usize>> {
+        if room.is_empty() {
+            return Poll::Ready(Ok(0));
+        }
+        if wait.place.is_some() || self.inbound.get().is_none() && !way::has_ring() {
+            return self.poll_call(Direction::Read, wait, context, |socket| receive(socket, room));
+        }
+        ready!(budget::spend(context));
+        let inbound = self.inbound.get_or_init(Inbound::default);
+        loop {
+            let ticks = inbound.edge.ticks();
+            match inbound.step(self, room) {
+                Step::Done(result) => return Poll::Ready(result),
+                Step::Wait if inbound.edge.wait(ticks, &mut wait.inbound, context.waker()) => return Poll::Pending,
+                Step::Wait => {}
+                Step::Otherwise => {
+                    return self.poll_call(Direction::Read, wait, context, |socket| receive(socket, room));
+                }
             }
         }
     }
 
     fn forget(&self, direction: Direction, wait: &mut Wait) {
         wait.ready = None;
+        if let (Some(inbound), Some(place)) = (self.inbound.get(), wait.inbound.take()) {
+            inbound.edge.forget(place);
+        }
         if let (Some(registered), Some(place)) = (self.registered.get(), wait.place.take()) {
-            registered.forget(direction, place);
+            registered.edge(direction).forget(place);
         }
     }
 
-    /// Makes `call` until it need not wait any more.
-    pub(super) fn call<T, F>(&self, direction: Direction, call: F) -> Call<'_, F>
+    /// Polls what `poll` polls, with a wait of its own.
+    pub(super) fn wait<T, F>(&self, direction: Direction, poll: F) -> Waiting<'_, F>
     where
-        F: FnMut(&SockRef<'_>) -> io::Result<T> + Unpin,
+        F: FnMut(&Socket, &mut Wait, &mut Context<'_>) -> Poll<T> + Unpin,
     {
-        Call { socket: self, direction, wait: Wait::default(), call }
+        Waiting { socket: self, direction, wait: Wait::default(), poll }
     }
 
-    /// The same for the `poll_` functions, which have one wait per direction: the last task that asked is woken.
-    fn poll_shared<T>(
+    /// Makes `call` until it need not wait any more.
+    pub(super) async fn call<T>(
         &self,
         direction: Direction,
-        context: &mut Context<'_>,
-        call: impl FnMut(&SockRef<'_>) -> io::Result<T>,
-    ) -> Poll<io::Result<T>> {
+        mut call: impl FnMut(&SockRef<'_>) -> io::Result<T> + Unpin,
+    ) -> io::Result<T> {
+        self.wait(direction, |socket, wait, context| socket.poll_call(direction, wait, context, &mut call)).await
+    }
+
+    /// For the `poll_` functions, which have one wait per direction: the last task that asked is woken.
+    fn poll_shared<T>(&self, direction: Direction, poll: impl FnOnce(&mut Wait) -> Poll<T>) -> Poll<T> {
         let slot = || self.polls[direction as usize].lock().unwrap_or_else(PoisonError::into_inner);
         // Taken out: the call and the waker may come back here.
         let mut wait = take(&mut *slot());
-        let result = self.poll_call(direction, &mut wait, context, call);
+        let result = poll(&mut wait);
         let mut other = std::mem::replace(&mut *slot(), wait);
         self.forget(direction, &mut other);
         result
     }
 
     pub(super) fn poll_receive(&self, context: &mut Context<'_>, to: &mut [u8]) -> Poll<io::Result<usize>> {
-        self.poll_shared(Direction::Read, context, |socket| receive(socket, as_room(to)))
+        self.poll_shared(Direction::Read, |wait| self.poll_receive_room(wait, context, as_room(to)))
     }
 
     pub(super) fn poll_send(&self, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        self.poll_shared(Direction::Write, context, |socket| send(socket, bytes))
+        self.poll_shared(Direction::Write, |wait| {
+            self.poll_call(Direction::Write, wait, context, |socket| send(socket, bytes))
+        })
     }
 
     pub(super) fn poll_send_all_of(
@@ -136,7 +189,8 @@ impl Socket {
         context: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        self.poll_shared(Direction::Write, context, |socket| socket.send_vectored_with_flags(slices, NOW))
+        let call = |socket: &SockRef<'_>| socket.send_vectored_with_flags(slices, NOW);
+        self.poll_shared(Direction::Write, |wait| self.poll_call(Direction::Write, wait, context, call))
     }
 }
 
@@ -176,24 +230,24 @@ impl fmt::Debug for Socket {
     }
 }
 
-/// See [`Socket::call`].
+/// See [`Socket::wait`].
 #[must_use = "futures do nothing unless they are awaited"]
-pub(super) struct Call<'a, F> {
+pub(super) struct Waiting<'a, F> {
     socket: &'a Socket,
     direction: Direction,
     wait: Wait,
-    call: F,
+    poll: F,
 }
 
-impl<T, F: FnMut(&SockRef<'_>) -> io::Result<T> + Unpin> Future for Call<'_, F> {
-    type Output = io::Result<T>;
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+impl<T, F: FnMut(&Socket, &mut Wait, &mut Context<'_>) -> Poll<T> + Unpin> Future for Waiting<'_, F> {
+    type Output = T;
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
         let this = self.get_mut();
-        this.socket.poll_call(this.direction, &mut this.wait, context, &mut this.call)
+        (this.poll)(this.socket, &mut this.wait, context)
     }
 }
 
-impl<F> Drop for Call<'_, F> {
+impl<F> Drop for Waiting<'_, F> {
     fn drop(&mut self) {
         self.socket.forget(self.direction, &mut self.wait);
     }

@@ -195,15 +195,19 @@ pub(super) use byte_stream;
 
 use super::buf::BufMut;
 use super::fallback::reactor::Direction;
-use super::socket::{Socket, receive};
+use super::socket::{Socket, Wait};
 use std::io;
+use std::task::Context;
 
 /// Reads into a buffer.
 pub(super) async fn read_socket<B: BufMut>(socket: &Socket, mut buf: B) -> (io::Result<usize>, B) {
     if buf.room().is_empty() {
         return (Ok(0), buf);
     }
-    let received = socket.call(Direction::Read, |socket| receive(socket, buf.room())).await;
+    let receive = |socket: &Socket, wait: &mut Wait, context: &mut Context<'_>| {
+        socket.poll_receive_room(wait, context, buf.room())
+    };
+    let received = socket.wait(Direction::Read, receive).await;
     (fill(&mut buf, received), buf)
 }
 

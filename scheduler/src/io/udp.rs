@@ -2,8 +2,8 @@
 
 use super::buf::{Buf, BufMut};
 use super::fallback::reactor::Direction;
-use super::socket::{NOW, Socket, send};
-use super::stream::{fill, read_socket};
+use super::socket::{NOW, Socket, receive, send};
+use super::stream::fill;
 use super::tcp::internet;
 use socket2::{Domain, Protocol, Type};
 use std::fmt;
@@ -74,8 +74,9 @@ impl UdpSocket {
     ///
     /// # Errors
     /// As for [`UdpSocket::send`].
-    pub async fn recv<B: BufMut>(&self, buf: B) -> (io::Result<usize>, B) {
-        read_socket(&self.socket, buf).await
+    pub async fn recv<B: BufMut>(&self, mut buf: B) -> (io::Result<usize>, B) {
+        let received = self.socket.call(Direction::Read, |socket| receive(socket, buf.room())).await;
+        (fill(&mut buf, received), buf)
     }
 
     /// Receives a datagram, and says from where; what does not fit into `buf` is lost.

@@ -7,6 +7,7 @@ mod blocking;
 mod counted;
 mod cursor;
 mod denied;
+mod drivers;
 mod files;
 mod support;
 mod tcp;

@@ -1,17 +1,16 @@
 //! The thread that waits for sockets: one epoll instance, edge triggered, so that nothing is armed again.
 //!
-//! A socket is registered when somebody has to wait for it the first time. An edge is noted as a tick of its direction.
-//! Whoever waits reads the ticks *before* the system call that says `EAGAIN`, so an edge in between is seen.
+//! A socket is registered when somebody has to wait for it the first time. What it says is a tick of its direction's
+//! [`Edge`]; whoever waits reads the ticks *before* the system call that says `EAGAIN`, so nothing in between is missed.
 
 use super::forked;
 use crate::config::EVENTS;
+use crate::io::edge::Edge;
 use crate::sys::epoll::{Epoll, Event};
-use crate::task::waiting::Waiting;
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::task::Waker;
 use std::thread;
 
 /// What a socket is waited for.
@@ -39,20 +38,8 @@ struct Sockets {
 /// A socket that is waited for.
 pub(in crate::io) struct Registered {
     number: u64,
-    sides: [Mutex<Side>; 2],
+    edges: [Edge; 2],
 }
-
-#[derive(Default)]
-struct Side {
-    /// Edges so far.
-    ticks: u64,
-    /// Who waits, by number.
-    waiters: Vec<(u64, Waker)>,
-    last: u64,
-}
-
-/// A place among those who wait.
-pub(in crate::io) type Place = u64;
 
 fn reactor() -> io::Result<&'static Reactor> {
     static REACTOR: OnceLock<Reactor> = OnceLock::new();
@@ -102,10 +89,10 @@ impl Reactor {
             drop(sockets);
             for (socket, readable, writable) in due.drain(..) {
                 if readable {
-                    socket.edge(Direction::Read, &mut wakers);
+                    socket.edge(Direction::Read).raise(&mut wakers);
                 }
                 if writable {
-                    socket.edge(Direction::Write, &mut wakers);
+                    socket.edge(Direction::Write).raise(&mut wakers);
                 }
             }
         }
@@ -122,7 +109,7 @@ impl Registered {
         let mut sockets = reactor.lock();
         sockets.last += 1;
         let number = sockets.last;
-        let registered = Arc::new(Registered { number, sides: Default::default() });
+        let registered = Arc::new(Registered { number, edges: Default::default() });
         sockets.by_number.insert(number, registered.clone());
         drop(sockets);
         if let Err(refused) = reactor.epoll.add(fd, number) {
@@ -140,60 +127,7 @@ impl Registered {
         }
     }
 
-    fn side(&self, direction: Direction) -> MutexGuard<'_, Side> {
-        self.sides[direction as usize].lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Edges so far: to be read before the system call.
-    pub(in crate::io) fn ticks(&self, direction: Direction) -> u64 {
-        self.side(direction).ticks
-    }
-
-    /// `waker` is told at the first edge after `ticks`. False: there has been one.
-    pub(in crate::io) fn wait(
-        &self,
-        direction: Direction,
-        ticks: u64,
-        place: &mut Option<Place>,
-        waker: &Waker,
-    ) -> bool {
-        // A clone is foreign code: not under the lock.
-        let waker = waker.clone();
-        let mut side = self.side(direction);
-        if side.ticks != ticks {
-            return false;
-        }
-        let known = place.and_then(|place| side.waiters.iter().position(|(number, _)| *number == place));
-        let before = match known {
-            Some(at) => Some(std::mem::replace(&mut side.waiters[at].1, waker)),
-            None => {
-                side.last += 1;
-                *place = Some(side.last);
-                let number = side.last;
-                side.waiters.push((number, waker));
-                None
-            }
-        };
-        drop(side);
-        drop(before);
-        true
-    }
-
-    /// Nobody waits there any more.
-    pub(in crate::io) fn forget(&self, direction: Direction, place: Place) {
-        let mut side = self.side(direction);
-        let at = side.waiters.iter().position(|(number, _)| *number == place);
-        let gone = at.map(|at| side.waiters.swap_remove(at));
-        drop(side);
-        drop(gone);
-    }
-
-    fn edge(&self, direction: Direction, wakers: &mut Vec<Waker>) {
-        let mut side = self.side(direction);
-        side.ticks += 1;
-        wakers.extend(side.waiters.drain(..).map(|(_, waker)| waker));
-        drop(side);
-        // Foreign code: not under the lock.
-        wakers.drain(..).for_each(|waker| Waiting::Task(waker).tell());
+    pub(in crate::io) fn edge(&self, direction: Direction) -> &Edge {
+        &self.edges[direction as usize]
     }
 }

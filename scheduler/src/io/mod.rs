@@ -1,9 +1,11 @@
 //! Files and sockets for futures.
 //!
-//! What need not wait is done at once, on the calling thread. What has to wait is taken over by threads for that
-//! purpose: one that waits for all sockets, and up to four per CPU that block for files. They are begun when they are
+//! What need not wait is done at once, on the calling thread. What has to wait goes, on a worker, into its ring
+//! (`io_uring`), in which the worker also sleeps; and elsewhere, or where there are no rings, to threads for that
+//! purpose: one that waits for all sockets, and up to four per CPU that block for files. These are begun when they are
 //! first needed, one set for the whole process, and belong to no scheduler. So everything here works on workers, in
-//! [`block_on`](crate::block_on) on any thread, and wherever else a future is polled.
+//! [`block_on`](crate::block_on) on any thread, and wherever else a future is polled. Which it is:
+//! [`Builder::io`](crate::Builder::io), and [`WorkerMetrics`](crate::WorkerMetrics).
 //!
 //! Buffers are passed by value ([`Buf`], [`BufMut`]) and come back with the result, also with an error: the system may
 //! use them while nobody awaits the operation any more. For everything that wants `&mut [u8]` streams, and files with a

@@ -147,7 +147,8 @@ impl Header {
 }
 
 impl<T: Operation> Node<T> {
-    const VTABLE: &'static Vtable = &Vtable { code: T::CODE, again: T::again, run: Self::run, entry: Self::entry, free: Self::free };
+    const VTABLE: &'static Vtable =
+        &Vtable { code: T::CODE, again: T::again, run: Self::run, entry: Self::entry, free: Self::free };
 
     fn make(operation: T, waker: Waker) -> NonNull<Self> {
         let memory = T::allocate(Layout::new::<Self>()).cast::<Self>();

@@ -50,9 +50,7 @@ fn the_end() {
                 scheduler.spawn_future(async move { stream.recv([0; 8]).await.0 }).unwrap()
             })
             .collect();
-        let accepting = scheduler.spawn_future(async move {
-            while listener.accept().await.is_ok() {}
-        });
+        let accepting = scheduler.spawn_future(async move { while listener.accept().await.is_ok() {} });
         std::thread::sleep(std::time::Duration::from_millis(20));
         let report = scheduler.shutdown(scheduler::ShutdownMode::Drain, crate::support::HOPELESS);
         assert!(report.completed, "{report:?}");

@@ -4,7 +4,8 @@
 use loom::thread;
 use loom_tests::model;
 use scheduler::internals::future::budget;
-use scheduler::internals::io::node::{Op, Operation, Request, Right};
+use scheduler::internals::io::node::{Operation, Request, Right};
+use scheduler::internals::io::op::Op;
 use scheduler::internals::sync::{Arc, AtomicU32, Mutex, Racy, Relaxed};
 use std::alloc::{Layout, alloc, dealloc};
 use std::future::Future;

@@ -1,7 +1,8 @@
 //! Work that blocks, on a thread that may.
 
 use super::fallback::pool;
-use super::node::{Op, Operation, Right};
+use super::node::{Operation, Right};
+use super::op::Op;
 use std::fmt;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};

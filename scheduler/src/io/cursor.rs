@@ -1,7 +1,7 @@
 //! A file with a position.
 
 use super::file::File;
-use super::node::Op;
+use super::op::Op;
 use super::request::{ReadAt, WriteAt};
 use futures_io::{AsyncRead, AsyncSeek, AsyncWrite};
 use std::future::Future;

@@ -3,7 +3,7 @@
 use super::buf::{Buf, BufMut};
 use super::cursor::Cursor;
 use super::metadata::Metadata;
-use super::node::Op;
+use super::op::Op;
 use super::request::{Open, ReadAt, SetLen, Stat, Sync, WriteAt};
 use crate::sys::file::blank_statx;
 use std::ffi::CString;

@@ -4,7 +4,7 @@
 //! and whoever comes next finds the operation, or what it has brought.
 
 use super::edge::Edge;
-use super::node::Op;
+use super::op::Op;
 use super::request::Receive;
 use super::socket::{Socket, receive};
 use super::way;

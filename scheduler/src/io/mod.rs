@@ -33,6 +33,8 @@ mod way;
 #[doc(hidden)]
 pub mod node;
 #[doc(hidden)]
+pub mod op;
+#[doc(hidden)]
 pub mod state;
 
 pub(crate) use way::complete;

@@ -1,22 +1,18 @@
 //! The node of an operation: what the kernel may use, at one address from the first to the last.
 #![expect(unsafe_code, reason = "memory shared by a future, a driver and the kernel, arbitrated by one word")]
 
-use super::state::{Complete, Ignore, State};
+use super::state::{Complete, State};
 use crate::driver::Item;
-use crate::future::budget;
 use crate::sync::{Arc as HostArc, Racy};
 use crate::task::cells::with_cells;
 use crate::task::waiting::{Waiting, drop_quietly};
 use crate::worker::Shared;
 use io_uring::squeue::Entry;
 use std::alloc::Layout;
-use std::fmt;
-use std::future::Future;
-use std::mem::{ManuallyDrop, replace};
-use std::pin::Pin;
+use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker, ready};
+use std::task::Waker;
 
 /// What is to be done, with everything that it needs: buffers, descriptors, paths. It moves only before it is begun
 /// and after it has ended.
@@ -94,10 +90,10 @@ pub trait Operation: Send + Unpin + 'static {
 pub struct Header {
     /// On the way to the worker whose ring does it: at first the right, and later a request.
     item: Item,
-    state: State,
+    pub(super) state: State,
     vtable: &'static Vtable,
     /// The future's until it has registered, then that of whoever completes.
-    waker: Racy<Option<Waker>>,
+    pub(super) waker: Racy<Option<Waker>>,
     /// The driver's until it completes, then that of whoever takes the operation out.
     result: Racy<i32>,
     /// The driver's until it has begun, then everybody's to read: whose ring does it.
@@ -127,8 +123,8 @@ struct Vtable {
 }
 
 #[repr(C)]
-struct Node<T> {
-    header: Header,
+pub(super) struct Node<T> {
+    pub(super) header: Header,
     /// The driver's until it completes, then that of whoever takes it out.
     operation: Racy<Option<T>>,
 }
@@ -136,7 +132,7 @@ struct Node<T> {
 impl Header {
     /// # Safety
     /// 1. The caller has a reference, which is given up.
-    unsafe fn drop_ref(this: NonNull<Header>) {
+    pub(super) unsafe fn drop_ref(this: NonNull<Header>) {
         // SAFETY: 1.
         let header = unsafe { this.as_ref() };
         if header.state.drop_ref() {
@@ -150,7 +146,7 @@ impl<T: Operation> Node<T> {
     const VTABLE: &'static Vtable =
         &Vtable { code: T::CODE, again: T::again, run: Self::run, entry: Self::entry, free: Self::free };
 
-    fn make(operation: T, waker: Waker) -> NonNull<Self> {
+    pub(super) fn make(operation: T, waker: Waker) -> NonNull<Self> {
         let memory = T::allocate(Layout::new::<Self>()).cast::<Self>();
         let header = Header {
             item: Item::new(super::way::serve),
@@ -214,7 +210,7 @@ impl<T: Operation> Node<T> {
 
     /// # Safety
     /// 1. The caller is the future, which has a reference, and the operation is done.
-    unsafe fn take(node: NonNull<Self>) -> (T, i32) {
+    pub(super) unsafe fn take(node: NonNull<Self>) -> (T, i32) {
         // SAFETY: 1.
         let node = unsafe { node.as_ref() };
         // SAFETY: 1.
@@ -237,7 +233,7 @@ impl<T: Operation> Drop for Ending<T> {
 }
 
 /// The driver's reference to a node that waits for its turn, or is being worked on.
-pub struct Right(NonNull<Header>);
+pub struct Right(pub(super) NonNull<Header>);
 
 // SAFETY: operations may be sent; the rest is arbitrated by the state.
 unsafe impl Send for Right {}
@@ -351,7 +347,7 @@ impl Posted {
 }
 
 /// The reference of a request to cancel: the future is gone, and the driver had begun.
-pub struct Request(NonNull<Header>);
+pub struct Request(pub(super) NonNull<Header>);
 
 // SAFETY: as for `Right`.
 unsafe impl Send for Request {}
@@ -386,138 +382,5 @@ impl Drop for Request {
     fn drop(&mut self) {
         // SAFETY: its reference.
         unsafe { Header::drop_ref(self.0) };
-    }
-}
-
-enum Stage<T> {
-    Fresh(T),
-    /// With what happens if the future goes.
-    Sent(NonNull<Node<T>>, unsafe fn(NonNull<Header>)),
-    Over,
-}
-
-/// The future of an operation. Dropped before it is ready, it leaves the operation to the driver, which is asked to
-/// give up: what the operation owns lives until the kernel has answered.
-#[must_use = "futures do nothing unless they are awaited"]
-pub struct Op<T> {
-    stage: Stage<T>,
-}
-
-// With no more than `T: Send`: that it is an operation would be asked of it for every lifetime in an `async` block.
-// SAFETY: operations may be sent; the rest is arbitrated by the state.
-unsafe impl<T: Send> Send for Op<T> {}
-// SAFETY: `&Op` gives access to nothing.
-unsafe impl<T: Send> Sync for Op<T> {}
-
-impl<T: Operation> Op<T> {
-    /// Nothing is done before the first poll.
-    pub fn new(operation: T) -> Self {
-        Op { stage: Stage::Fresh(operation) }
-    }
-
-    /// As `poll`, for a task that has paid for it already.
-    pub(super) fn poll_now(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T::Output> {
-        self.get_mut().advance(context, |_| Poll::Ready(()))
-    }
-
-    fn advance(&mut self, context: &Context<'_>, pay: fn(&Context<'_>) -> Poll<()>) -> Poll<T::Output> {
-        let node = match self.stage {
-            Stage::Fresh(_) => {
-                ready!(pay(context));
-                return self.begin(context);
-            }
-            Stage::Sent(node, _) => node,
-            Stage::Over => panic!("an operation was polled after it was ready"),
-        };
-        // SAFETY: the future has a reference.
-        let header = unsafe { &node.as_ref().header };
-        if !header.state.is_done() && Self::rewake(header, context.waker()) {
-            return Poll::Pending;
-        }
-        // Registering fails when it is done: this is the look that makes the result visible.
-        let done = header.state.is_done();
-        debug_assert!(done);
-        ready!(pay(context));
-        self.stage = Stage::Over;
-        // SAFETY: done.
-        let (operation, result) = unsafe { Node::take(node) };
-        // SAFETY: the future's reference.
-        unsafe { Header::drop_ref(node.cast()) };
-        Poll::Ready(operation.output(result))
-    }
-
-    fn begin(&mut self, context: &Context<'_>) -> Poll<T::Output> {
-        let Stage::Fresh(mut operation) = replace(&mut self.stage, Stage::Over) else { unreachable!() };
-        if let Some(result) = operation.try_now() {
-            return Poll::Ready(operation.output(result));
-        }
-        let node = Node::make(operation, context.waker().clone());
-        self.stage = Stage::Sent(node, ignore::<T>);
-        T::send(Right(node.cast()));
-        Poll::Pending
-    }
-
-    /// The waker is this one from now on. False: it is done.
-    fn rewake(header: &Header, waker: &Waker) -> bool {
-        if !header.state.unregister() && header.state.is_done() {
-            return false;
-        }
-        header.waker.with(|place| {
-            // SAFETY: none is registered.
-            let place = unsafe { &mut *place };
-            if !place.as_ref().is_some_and(|known| known.will_wake(waker)) {
-                *place = Some(waker.clone());
-            }
-        });
-        header.state.register()
-    }
-}
-
-impl<T: Operation> Future for Op<T> {
-    type Output = T::Output;
-
-    /// # Panics
-    /// After it was ready.
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T::Output> {
-        self.get_mut().advance(context, budget::spend)
-    }
-}
-
-impl<T> Drop for Op<T> {
-    fn drop(&mut self) {
-        if let Stage::Sent(node, ignore) = self.stage {
-            // SAFETY: the future's reference.
-            unsafe { ignore(node.cast()) };
-        }
-    }
-}
-
-/// The future of an operation goes.
-///
-/// # Safety
-/// 1. The caller is the future, whose reference is given up.
-unsafe fn ignore<T: Operation>(node: NonNull<Header>) {
-    // SAFETY: 1.
-    let header = unsafe { node.as_ref() };
-    if header.state.unregister() {
-        // SAFETY: none is registered any more.
-        drop(header.waker.with(|waker| unsafe { &mut *waker }.take()));
-    }
-    match header.state.ignore() {
-        Ignore::Queued => {}
-        Ignore::Flight => T::cancel(Request(node)),
-        // SAFETY: 1; whoever drops the last reference gives the result up.
-        Ignore::Done => unsafe { Header::drop_ref(node) },
-    }
-}
-
-impl<T> fmt::Debug for Op<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.stage {
-            Stage::Fresh(_) => f.write_str("Op(fresh)"),
-            // SAFETY: the future has a reference.
-            Stage::Sent(node, _) => write!(f, "Op({:?})", unsafe { &node.as_ref().header.state }),
-            Stage::Over => f.write_str("Op(over)"),
-        }
     }
 }

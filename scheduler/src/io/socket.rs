@@ -4,7 +4,7 @@ use super::buf::as_room;
 use super::edge::Place;
 use super::fallback::reactor::{Direction, Registered};
 use super::inbound::{Inbound, Step};
-use super::node::Op;
+use super::op::Op;
 use super::request::Ready;
 use super::way;
 use crate::future::budget;

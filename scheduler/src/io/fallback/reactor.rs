@@ -1,7 +1,7 @@
 //! The thread that waits for sockets: one epoll instance, edge triggered, so that nothing is armed again.
 //!
 //! A socket is registered when somebody has to wait for it the first time. What it says is a tick of its direction's
-//! [`Edge`]; whoever waits reads the ticks *before* the system call that says `EAGAIN`, so nothing in between is missed.
+//! [`Edge`]; who waits reads the ticks *before* the system call that says `EAGAIN`, so nothing in between is missed.
 
 use super::forked;
 use crate::config::EVENTS;

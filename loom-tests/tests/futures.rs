@@ -479,7 +479,7 @@ fn teeth() {
         ("two_wakers", "FU7:rel"),
         ("detached_while_it_completes", "FU8"),
         ("detached_while_it_completes", "FU10"),
-        ("retired_after_another_poll", "FU9"),
+        ("retired_after_another_poll", "FU9:acq"),
         ("block_on_is_woken", "FU11"),
         ("block_on_is_woken", "FU12"),
         ("block_on_is_woken", "sleeper-store"),

@@ -392,8 +392,9 @@ impl State {
     /// Who has taken the entry out of the roll. `keeping`: the caller has a reference to the scheduler to leave here.
     pub fn retire(&self, keeping: bool) -> Retire {
         let given = Word::LISTED + Word::REF;
-        // FU9: whoever drops the future sees what the last poll left (FU3).
-        let went = self.update(ord("FU9", Acquire), |old| match old {
+        // FU9: whoever drops the future sees what the last poll left (FU3). Release: where the entry's reference is
+        // given up here, what this worker did to the descriptor comes before its memory is freed (FU7).
+        let went = self.update(ord("FU9", AcqRel), |old| match old {
             _ if old.has(Word::COMPLETE) => None,
             // The entry's reference becomes the runner's.
             _ if old.rests() => Some((old.0 | Word::RUNNING | Word::CANCEL) - Word::LISTED),

@@ -99,8 +99,11 @@ pub const BUDGET: u32 = if cfg!(loom) { 2 } else { 128 };
 pub const BLOCKING_MIN: usize = 4;
 /// See [`BLOCKING_MIN`].
 pub const BLOCKING_MAX: usize = 64;
-/// How long such a thread is idle before it ends.
-pub const BLOCKING_IDLE_MS: u64 = 10_000;
+/// How long such a thread is idle before it gives up what it has of schedulers that have ended: it has woken their
+/// futures, so it has lanes of theirs, and with them their memory and descriptors.
+pub const BLOCKING_LOOK_MS: u64 = 500;
+/// So many of these, and it ends: after ten seconds.
+pub const BLOCKING_LOOKS: u32 = 20;
 /// Most bytes of one receive in a ring, which has a buffer of the socket's: as much as a page cache reads at once.
 pub const RECEIVE: usize = 16 * 1024;
 /// Events that the reactor takes at once.

@@ -1,7 +1,8 @@
 //! Threads for operations that block. As many as there is work, up to a bound; each ends when it was idle for a while.
 
-use crate::config::{BLOCKING_IDLE_MS, BLOCKING_MAX, BLOCKING_MIN};
+use crate::config::{BLOCKING_LOOK_MS, BLOCKING_LOOKS, BLOCKING_MAX, BLOCKING_MIN};
 use crate::io::node::{Request, Right};
+use crate::submit::purge;
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
@@ -105,10 +106,12 @@ impl Pool {
 
     /// One thread.
     fn serve(&self) {
+        let mut looks = 0;
         let mut inside = self.lock();
         loop {
             if let Some(work) = inside.queue.pop_front() {
                 inside.taken += 1;
+                looks = 0;
                 drop(inside);
                 match work {
                     Work::Run(right) => right.run(),
@@ -118,13 +121,19 @@ impl Pool {
                 continue;
             }
             inside.idle += 1;
-            let limit = Duration::from_millis(BLOCKING_IDLE_MS);
+            let limit = Duration::from_millis(BLOCKING_LOOK_MS);
             let (locked, waited) = self.work.wait_timeout(inside, limit).unwrap_or_else(PoisonError::into_inner);
             inside = locked;
             inside.idle -= 1;
             if waited.timed_out() && inside.queue.is_empty() {
-                inside.threads -= 1;
-                return;
+                looks += 1;
+                if looks == BLOCKING_LOOKS {
+                    inside.threads -= 1;
+                    return;
+                }
+                drop(inside);
+                purge();
+                inside = self.lock();
             }
         }
     }

@@ -6,6 +6,7 @@
 use super::forked;
 use crate::config::EVENTS;
 use crate::io::edge::Edge;
+use crate::submit::purge;
 use crate::sys::epoll::{Epoll, Event};
 use std::collections::HashMap;
 use std::io;
@@ -80,6 +81,8 @@ impl Reactor {
         let mut events = vec![Event::default(); EVENTS];
         let (mut due, mut wakers) = (Vec::with_capacity(EVENTS), Vec::new());
         loop {
+            // It has woken futures of schedulers that may have ended since.
+            purge();
             let events = self.epoll.wait(&mut events);
             let sockets = self.lock();
             // Who has gone in the meantime is not there any more.

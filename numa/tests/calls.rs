@@ -15,8 +15,10 @@ type Calls = BTreeMap<i64, u64>;
 
 /// Runs `command` and counts the system calls of all its threads. `None`: tracing is forbidden here.
 fn traced(command: &mut Command) -> Option<Calls> {
-    // SAFETY: one system call between fork and exec, which touches no memory.
-    unsafe { command.pre_exec(|| answer(libc::ptrace(libc::PTRACE_TRACEME, 0, 0, 0))) };
+    // SAFETY: touches no memory.
+    let trace = || answer(unsafe { libc::ptrace(libc::PTRACE_TRACEME, 0, 0, 0) });
+    // SAFETY: one system call between fork and exec.
+    unsafe { command.pre_exec(trace) };
     let child = match command.stdout(Stdio::null()).stderr(Stdio::null()).spawn() {
         Ok(child) => child,
         Err(error) => {

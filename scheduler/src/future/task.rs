@@ -3,6 +3,7 @@
 
 use super::budget;
 use super::state::{Complete, Dropped, Look, Rest, Retire, Start, State};
+use super::waker::WAKER;
 use super::{Home, Way};
 use crate::roll::Place;
 use crate::sync::Racy;
@@ -192,7 +193,7 @@ impl<F: Future, H: Home> Right<F, H> {
             // SAFETY: started.
             return unsafe { Self::finish(task, None) };
         }
-        let raw = RawWaker::new(task.as_ptr().cast_const().cast(), Self::WAKER);
+        let raw = RawWaker::new(task.as_ptr().cast_const().cast(), &WAKER);
         // SAFETY: the vtable is for these descriptors. The runner's reference stands for this waker, which is not
         // dropped; clones have their own.
         let waker = ManuallyDrop::new(unsafe { Waker::from_raw(raw) });
@@ -375,7 +376,7 @@ impl<F: Future, H: Home> Right<F, H> {
 
     /// # Safety
     /// See [`Vtable`].
-    pub(super) unsafe fn schedule(head: NonNull<Head>) {
+    unsafe fn schedule(head: NonNull<Head>) {
         let right = Right::<F, H>(head.cast());
         // SAFETY: the right has a reference.
         let home = unsafe { head.as_ref().home };
@@ -410,6 +411,17 @@ impl<F: Future, H: Home> Right<F, H> {
             unsafe { H::let_go(home) };
         }
     }
+}
+
+/// Queues the future.
+///
+/// # Safety
+/// 1. The caller has the right; `head` is not used afterwards.
+pub(super) unsafe fn schedule(head: NonNull<Head>) {
+    // SAFETY: the right has a reference.
+    let schedule = unsafe { head.as_ref() }.vtable.schedule;
+    // SAFETY: 1.
+    unsafe { schedule(head) };
 }
 
 /// Gives up a reference.

@@ -11,6 +11,25 @@ fn ready_at_once() {
     assert_eq!(scheduler.spawn_future(async { 7 }).unwrap().join().unwrap(), 7);
 }
 
+/// Whoever keeps a waker must see that it is the one it has: some wake the old one when another takes its place, and
+/// then a future would wake itself by registering.
+#[test]
+fn a_waker_knows_its_clones() {
+    let scheduler = scheduler(2);
+    let mut kept: Option<Waker> = None;
+    let future = std::future::poll_fn(move |context| {
+        let clone = context.waker().clone();
+        assert!(clone.will_wake(context.waker()) && clone.clone().will_wake(&clone));
+        if let Some(first) = kept.take() {
+            return Poll::Ready(first.will_wake(&clone));
+        }
+        clone.wake_by_ref();
+        kept = Some(clone);
+        Poll::Pending
+    });
+    assert!(scheduler.spawn_future(future).unwrap().join().unwrap());
+}
+
 #[test]
 fn woken_from_outside() {
     let scheduler = scheduler(2);

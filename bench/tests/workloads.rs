@@ -170,7 +170,12 @@ fn io_runs_every_task_and_message_on_every_runtime() {
     for row in rows(&json) {
         let [scenario, arm, status] = ["scenario", "arm", "status"].map(|f| row[f].as_str().unwrap());
         if status.starts_with("absent: ") {
-            assert!(arm == "scheduler" || scenario == "http_plaintext" && status.contains("wrk"), "{row}");
+            let has_a_reason = match arm {
+                "monoio" => !scenario.starts_with("echo"),
+                "scheduler-epoll" => !scenario.starts_with("echo"),
+                _ => false,
+            };
+            assert!(has_a_reason || scenario == "http_plaintext" && status.contains("wrk"), "{row}");
             continue;
         }
         assert_eq!(status, "ok", "{row}");
@@ -179,14 +184,14 @@ fn io_runs_every_task_and_message_on_every_runtime() {
         assert_eq!(row["allocs_per_op"].is_number(), !remote, "{row}");
         assert_eq!(row["latency_ns"].is_object(), remote || scenario == "timers_fire", "{row}");
         assert!(row["why"]["syscalls_per_op"].as_str().unwrap().contains("no-trace"), "{row}");
-        assert!(remote || row["ops"].as_u64().unwrap() >= 2_000, "{row}");
+        assert!(remote || row["ops"].as_u64().unwrap() >= 400, "{row}");
     }
     let pending = rows(&json).iter().find(|r| r["scenario"] == "timers_pending").expect("a row");
     for part in ["set_cpu_ns", "drop_cpu_ns", "rest_cpu_us_per_s"] {
         assert!(pending["parts"][part]["median"].is_number(), "{pending}");
     }
     let checks = json["checks"].as_array().expect("checks");
-    assert!(checks.iter().all(|c| c["met"].is_null() && c["why"] == "TINY sizes"), "{checks:?}");
+    assert!(checks.len() > 10 && checks.iter().all(|c| c["met"].is_null() && c["why"].is_string()), "{checks:?}");
 }
 
 #[cfg(not(feature = "measure"))]
@@ -232,7 +237,7 @@ fn bad_input_is_answered_with_two() {
         (&["scale", "--arms", "rust"], "known: scheduler"),
         (&["scale", "--samples", "0"], "1..=1000"),
         (&["load", "--arms", "rust"], "known: scheduler"),
-        (&["io", "--arms", "rust"], "known: scheduler, tokio"),
+        (&["io", "--arms", "rust"], "known: scheduler, scheduler-epoll, tokio"),
         (&["io", "--scenarios", "spawn"], "known: spawn_flood"),
         (&["io", "--samples", "0"], "1..=1000"),
         (&["load", "--seconds", "0"], "0.001 to 3600"),

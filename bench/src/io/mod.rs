@@ -7,6 +7,7 @@ use std::process::ExitCode;
 
 mod arms;
 mod net;
+mod reads;
 mod row;
 mod scenario;
 mod tasks;
@@ -17,7 +18,7 @@ pub(crate) use trace::{Child, child};
 
 use arms::{Kind, Player, Trouble};
 use row::Row;
-use scenario::{Scenario, Taken};
+use scenario::{Scenario, Taken, What};
 
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct Options {
@@ -91,7 +92,7 @@ fn chosen_scenarios(words: &[String]) -> Result<Vec<&'static Scenario>, String> 
 }
 
 fn chosen_arms(words: &[String]) -> Result<Vec<&'static Kind>, String> {
-    args::choose("arm", &arms::ALL, |a| a.name, |a, word| a.name == word, |_| true, words)
+    args::choose("arm", &arms::ALL, |a| a.name, |a, word| a.name == word, |a| a.default, words)
 }
 
 /// Runs the command; the exit code says whether every sample was right.
@@ -120,8 +121,7 @@ pub(crate) fn main(options: &Options) -> Result<ExitCode, String> {
         rows.extend(these);
     }
     let (text, checks, _) = verdicts(&checks(&rows, &session));
-    session
-        .say(&format!("\ntargets: CPU time per operation of ours as a share of a peer's, medians of this run\n{text}"));
+    session.say(&format!("\ntargets: what ours needs as a share of what a peer needs, medians of this run\n{text}"));
     let failed = rows.iter().filter(|r| matches!(r.trouble, Some(Trouble::Failed(_)))).count();
     let results: Vec<Value> = rows.iter().map(|r| r.json(workers, session.no_rates())).collect();
     session.finish(json!({ "samples": timed, "results": results, "checks": checks }))?;
@@ -149,17 +149,33 @@ fn play(scenario: &'static Scenario, seats: &[Seat], rounds: &[Round], session: 
     rows
 }
 
-/// What ours may need of what a peer needs.
+/// What ours may need of what a peer needs, and of system calls.
 fn checks(rows: &[Row], session: &Session) -> Vec<Check> {
     let why = session.no_rates().or(session.tiny.then_some("TINY sizes"));
     let mut out = vec![];
     for ours in rows.iter().filter(|r| r.arm == "scheduler") {
-        let bounds = [("tokio", ours.scenario.share_of_tokio), ("async-executor", ours.scenario.share_of_smol)];
-        for (peer, bound) in bounds.into_iter().filter(|(_, bound)| *bound > 0.0) {
-            let theirs = rows.iter().find(|r| r.arm == peer && r.scenario.name == ours.scenario.name);
-            let share = ours.cpu().zip(theirs.and_then(Row::cpu)).map(|(a, b)| a.median / b.median);
-            let name = format!("{}: share of {peer}'s CPU time", ours.scenario.name);
-            out.push(Check::at_most(name, share.filter(|_| why.is_none()), bound).because(why.or(Some("no figures"))));
+        let name = ours.scenario.name;
+        let peer = |arm: &str| rows.iter().find(|r| r.arm == arm && r.scenario.name == name);
+        let mut share = |what: &str, of: fn(&Row) -> Option<f64>, arm: &str, bound: f64| {
+            let value = of(ours).zip(peer(arm).and_then(of)).map(|(a, b)| a / b).filter(|_| why.is_none());
+            let name = format!("{name}: share of {arm}'s {what}");
+            out.push(Check::at_most(name, value, bound).because(why.or(Some("no figures"))));
+        };
+        for (arm, bound) in [("tokio", ours.scenario.share_of_tokio), ("async-executor", ours.scenario.share_of_smol)] {
+            if bound > 0.0 {
+                share("CPU time", |r| r.cpu().map(|s| s.median), arm, bound);
+            }
+        }
+        match ours.scenario.what {
+            What::Echo { connections: 1, .. } => share("p50", |r| r.latency().map(|l| l.p50 as f64), "tokio", 1.0),
+            What::Echo { .. } => {
+                // 1.3 times the messages per second.
+                share("time per message", |r| r.rate().map(|s| 1.0 / s.median), "tokio", 1.0 / 1.3);
+                let calls = ours.traced.as_ref().ok().copied();
+                let check = Check::at_most(format!("{name}: system calls per message"), calls, 1.1);
+                out.push(check.because(ours.traced.as_ref().err().map(String::as_str)));
+            }
+            _ => {}
         }
     }
     out

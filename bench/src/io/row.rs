@@ -37,7 +37,7 @@ impl Row {
         Spread::of(self.samples.iter().map(of).collect())
     }
 
-    fn rate(&self) -> Option<Spread> {
+    pub(super) fn rate(&self) -> Option<Spread> {
         self.spread(|s| s.ops as f64 / s.wall.as_secs_f64())
     }
 
@@ -57,7 +57,7 @@ impl Row {
         Spread::of(all?).map(|s| s.median)
     }
 
-    fn latency(&self) -> Option<Latency> {
+    pub(super) fn latency(&self) -> Option<Latency> {
         let all: Option<Vec<Latency>> = self.samples.iter().map(|s| s.latency).collect();
         Latency::across(&all?)
     }

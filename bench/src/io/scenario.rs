@@ -23,6 +23,8 @@ pub(super) enum What {
     Echo { connections: u64, bytes: usize },
     /// `Hello, World!` through hyper, on 64 connections of `wrk`.
     Http,
+    /// Reads of 4 KiB at places of a file that lies in memory, so many at a time.
+    Read { depth: u64 },
 }
 
 impl What {
@@ -61,7 +63,7 @@ const PLAIN: Scenario = Scenario {
 };
 
 /// All scenarios, in the order of the report.
-pub(super) static ALL: [Scenario; 12] = [
+pub(super) static ALL: [Scenario; 14] = [
     Scenario { name: "spawn_flood", share_of_tokio: 0.2, share_of_smol: 0.2, ..PLAIN },
     Scenario { name: "spawn_nested", what: What::Nested, share_of_tokio: 0.2, share_of_smol: 0.2, ..PLAIN },
     Scenario {
@@ -102,7 +104,13 @@ pub(super) static ALL: [Scenario; 12] = [
         share_of_tokio: 0.833,
         ..PLAIN
     },
+    read("read_4k_1", 1, [200_000, 200]),
+    read("read_4k_64", 64, [64 * 5_000, 640]),
 ];
+
+const fn read(name: &'static str, depth: u64, size: [u64; 2]) -> Scenario {
+    Scenario { name, what: What::Read { depth }, unit: "read", size, ..PLAIN }
+}
 
 const fn echo(name: &'static str, connections: u64, bytes: usize, size: [u64; 2]) -> Scenario {
     Scenario { name, what: What::Echo { connections, bytes }, unit: "message", size, ..PLAIN }

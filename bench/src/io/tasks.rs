@@ -1,5 +1,6 @@
 //! The scenarios without descriptors, on any runtime of this process: spawning, waking, yielding, timers.
 use super::arms::Runtime;
+use super::reads;
 use super::scenario::{FIRING, FIRST, Scenario, Taken, What};
 use crate::alloc::Counted;
 use crate::check::{self, token};
@@ -23,7 +24,7 @@ const LATER: Duration = Duration::from_secs(3_600);
 const WATCH: Duration = Duration::from_millis(500);
 
 /// Counts the ends of `target` tasks, each by its token, and wakes the thread that waits for the last one.
-struct Tally {
+pub(super) struct Tally {
     word: Line<AtomicU64>,
     done: Line<AtomicU32>,
     target: u64,
@@ -31,12 +32,12 @@ struct Tally {
 
 impl Tally {
     /// Never freed: a task that comes late must find it.
-    fn of(target: u64) -> &'static Tally {
+    pub(super) fn of(target: u64) -> &'static Tally {
         Box::leak(Box::new(Tally { word: Line::default(), done: Line::default(), target }))
     }
 
     #[inline(always)]
-    fn hit(&self, token: u64) {
+    pub(super) fn hit(&self, token: u64) {
         // AcqRel: the waiter reads what the tasks wrote before. On x86 it is the same instruction as a relaxed one.
         let before = self.word.0.fetch_add(token, AcqRel);
         if check::count(before) + 1 == self.target {
@@ -77,12 +78,13 @@ pub(super) fn take<R: Runtime>(
         What::Yield => yield_many(runtime, size / YIELDERS, count_allocations),
         What::TimersPending => timers_pending(runtime, size / HOLDERS, count_allocations),
         What::TimersFire => timers_fire(runtime, size, count_allocations),
+        What::Read { depth } => reads::take(runtime, depth, size, count_allocations),
         What::Echo { .. } | What::Http => Err("served from a process of its own".into()),
     }
 }
 
 /// Runs `go` under the clock; it ends when the tally is full.
-fn measured<R: Runtime>(
+pub(super) fn measured<R: Runtime>(
     runtime: R,
     ops: u64,
     tally: &'static Tally,

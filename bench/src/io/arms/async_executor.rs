@@ -2,13 +2,16 @@
 use super::Runtime;
 use async_executor::Executor;
 use std::future::Future;
+use std::io::Result;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
 use std::time::Duration;
 
 #[derive(Clone, Copy)]
 pub(super) struct Smol(&'static Executor<'static>);
 
 impl Smol {
-    pub(super) fn new(workers: usize) -> Result<Smol, String> {
+    pub(super) fn new(workers: usize) -> std::result::Result<Smol, String> {
         let executor: &'static Executor<'static> = Box::leak(Box::new(Executor::new()));
         for n in 0..workers {
             let thread = std::thread::Builder::new().name(format!("smol-{n}"));
@@ -35,5 +38,20 @@ impl Runtime for Smol {
 
     fn yield_now() -> impl Future<Output = ()> + Send + 'static {
         futures_lite::future::yield_now()
+    }
+    /// Shared with the threads that block for it.
+    type File = Arc<std::fs::File>;
+
+    fn file(file: std::fs::File) -> Self::File {
+        Arc::new(file)
+    }
+
+    async fn read(file: &Self::File, mut buf: Vec<u8>, at: u64) -> (Result<usize>, Vec<u8>) {
+        let file = file.clone();
+        let read = move || {
+            let count = file.read_at(&mut buf, at);
+            (count, buf)
+        };
+        blocking::unblock(read).await
     }
 }

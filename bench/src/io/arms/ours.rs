@@ -2,13 +2,14 @@
 use super::Runtime;
 use crate::arms::{Arm, Ours as Pool, Syscalls};
 use std::future::Future;
+use std::io::Result;
 use std::time::Duration;
 
 #[derive(Clone, Copy)]
 pub(super) struct Ours(&'static Pool);
 
 impl Ours {
-    pub(super) fn new(workers: usize) -> Result<Ours, String> {
+    pub(super) fn new(workers: usize) -> std::result::Result<Ours, String> {
         Pool::new(workers).map(|pool| Ours(Box::leak(Box::new(pool))))
     }
 }
@@ -28,6 +29,16 @@ impl Runtime for Ours {
 
     fn yield_now() -> impl Future<Output = ()> + Send + 'static {
         scheduler::yield_now()
+    }
+
+    type File = scheduler::io::File;
+
+    fn file(file: std::fs::File) -> Self::File {
+        file.into()
+    }
+
+    fn read(file: &Self::File, buf: Vec<u8>, at: u64) -> impl Future<Output = (Result<usize>, Vec<u8>)> + Send {
+        file.read_at(buf, at)
     }
 
     fn syscalls(self) -> Option<Syscalls> {

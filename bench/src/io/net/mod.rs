@@ -98,6 +98,9 @@ impl Remote {
                 command
             }
         };
+        if self.arm == "scheduler-epoll" {
+            command.env("SCHEDULER_IO", "epoll");
+        }
         command.args(["io-serve", "--arm", self.arm, "--workers", &self.workers.to_string()]);
         Ok(command)
     }

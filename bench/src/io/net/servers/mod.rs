@@ -9,6 +9,7 @@ use std::net::SocketAddr;
 
 #[cfg(feature = "monoio")]
 mod monoio;
+mod ours;
 mod smol;
 mod tokio;
 
@@ -23,6 +24,7 @@ fn anywhere() -> SocketAddr {
 pub(super) fn start(arm: &str, workers: usize) -> Result<Ports, String> {
     let io = |error: std::io::Error| error.to_string();
     match arm {
+        "scheduler" | "scheduler-epoll" => ours::start(workers),
         "tokio" => tokio::start(workers).map_err(io),
         "async-executor" => smol::start(workers).map_err(io),
         #[cfg(feature = "monoio")]

@@ -108,7 +108,7 @@ fn large() -> Tree {
 fn discovery_is_cheap_and_binds_nobody() {
     let tree = large();
     let Some(all) = traced(&mut numa(&["--json", "--root", tree.root().to_str().unwrap()])) else { return };
-    // What the program costs without any discovery; writing out a shorter text makes it a little less.
+    // What the program costs without any discovery. Its text is of the same length, but for the paths.
     let idle = traced(&mut numa(&["--json", "--spec", "8*node llcs=4 cores=4 threads=2"])).unwrap();
     let sum = |calls: &Calls| calls.values().sum::<u64>();
     let cost = sum(&all) - sum(&idle);

@@ -8,7 +8,7 @@ use super::op::Op;
 use super::request::Receive;
 use super::socket::{Socket, receive};
 use super::way;
-use crate::config::RECEIVE;
+use crate::config::{RECEIVE, RECEIVE_LEAST};
 use std::io::{self, ErrorKind};
 use std::mem::{MaybeUninit, take};
 use std::pin::Pin;
@@ -97,7 +97,7 @@ impl Inbound {
             }
             let mut buf = take(&mut inside.data);
             buf.clear();
-            buf.reserve_exact(room.len().min(RECEIVE));
+            buf.reserve_exact(room.len().clamp(RECEIVE_LEAST, RECEIVE));
             inside.receiving = Some(Op::new(Receive { fd: socket.fd(), buf }));
         }
     }

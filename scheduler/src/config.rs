@@ -106,8 +106,8 @@ pub const BLOCKING_LOOK_MS: u64 = 500;
 pub const BLOCKING_LOOKS: u32 = 20;
 /// Most bytes of one receive in a ring, which has a buffer of the socket's: as much as a page cache reads at once.
 pub const RECEIVE: usize = 16 * 1024;
-/// And the least: a caller whose room is just filled must not look as if there was more. (64-byte messages into 64 bytes
-/// of room: one refused call per message.)
+/// And the least: a caller whose room is just filled must not look as if there was more. (64-byte messages into 64
+/// bytes of room: one refused call per message.)
 pub const RECEIVE_LEAST: usize = 2 * 1024;
 /// Events that the reactor takes at once.
 pub const EVENTS: usize = 256;

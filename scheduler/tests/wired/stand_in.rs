@@ -2,7 +2,7 @@
 
 use crate::support::{LONG, Op, Pipe, eventually, has_rings, pipe, post, tuning};
 use scheduler::internals::worker::with_ring;
-use scheduler::{Handle, Scheduler};
+use scheduler::{Handle, Io, Scheduler};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
@@ -21,7 +21,7 @@ fn dive(handle: &Handle, bottom: Arc<dyn Fn() + Send + Sync>) {
 }
 
 fn small(workers: usize) -> Scheduler {
-    Scheduler::builder().workers(workers).stack_size(128 * 1024).tuning(tuning()).build().unwrap()
+    Scheduler::builder().workers(workers).io(Io::Auto).stack_size(128 * 1024).tuning(tuning()).build().unwrap()
 }
 
 /// The operation was pushed before, and the stand-in waits for it: nobody else can take it in.

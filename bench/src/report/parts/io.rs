@@ -38,7 +38,7 @@ fn card(scenario: &str, list: &[&Value]) -> String {
         let at = |p: &str| Cell::number(row["latency_ns"][p].as_f64().map_or_else(|| "-".into(), ns));
         cells.extend(["p50", "p99", "max"].map(at));
         let counts = ["syscalls_per_op", "allocs_per_op", "ctx_switches_per_op"];
-        cells.extend(counts.map(|f| Cell::number(row[f].as_f64().map_or_else(|| "-".into(), chart::three))));
+        cells.extend(counts.map(|f| Cell::number(row[f].as_f64().map_or_else(|| "-".into(), count))));
         let parts = row["parts"].as_object().into_iter().flatten();
         let mut remarks: Vec<String> = parts.map(|(n, v)| format!("{n} {}", page::words(&v["median"]))).collect();
         if !is_ok(row) {
@@ -52,6 +52,11 @@ fn card(scenario: &str, list: &[&Value]) -> String {
     page::card(scenario, "", &(cpu + &rate + &table), false)
 }
 
+/// Counts per operation: a few per thousand are not none.
+fn count(x: f64) -> String {
+    if x.abs() >= 1.0 || x == 0.0 { chart::three(x) } else { format!("{x:.4}") }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -62,12 +67,12 @@ mod tests {
         let spread = json!({ "median": 50, "min": 40, "max": 60 });
         let html = part(&json!({ "results": [
             { "scenario": "spawn_flood", "arm": "scheduler", "unit": "task", "status": "ok", "cpu_ns_per_op": spread,
-              "ops_per_sec": null, "why": { "ops_per_sec": "NOT MEASURED: busy" }, "syscalls_per_op": 0.125 },
+              "ops_per_sec": null, "why": { "ops_per_sec": "NOT MEASURED: busy" }, "syscalls_per_op": 0.0035 },
             { "scenario": "spawn_flood", "arm": "tokio", "unit": "task", "status": "failed: lost one" },
             { "scenario": "timers_pending", "arm": "scheduler", "unit": "timer", "status": "ok",
               "parts": { "set_cpu_ns": spread }, "latency_ns": { "p50": 1500, "p99": 2000, "max": 9000 } }],
             "checks": [{ "name": "a bound", "bound": 0.2, "value": 0.1, "met": true }] }));
-        for words in ["spawn_flood", "failed: lost one", "NOT MEASURED", "0.125", "set_cpu_ns 50", "1.5 µs", "✓ met"]
+        for words in ["spawn_flood", "failed: lost one", "NOT MEASURED", "0.0035", "set_cpu_ns 50", "1.5 us", "✓ met"]
         {
             assert!(html.contains(words), "{words}: {html}");
         }

@@ -48,7 +48,7 @@ impl Body {
 }
 
 async fn read(file: Arc<File>, at: u64, len: usize) -> Result<Vec<u8>> {
-    super::disk::read_at(&file, vec![0; len], at).await
+    super::disk::read_at(&file, len, at).await
 }
 
 impl Part {

@@ -119,9 +119,9 @@ impl Builder {
     }
 
     /// Bounds the tasks that are queued and not claimed by a worker. Submissions beyond it block, or are refused by
-    /// `try_submit`; up to a 64th of the capacity per idle submitter may be refused early. Unbounded by default. A
-    /// bounded scheduler counts every submission, also those of its workers, which then run in order of submission. A
-    /// task that was aborted counts until a worker comes upon it.
+    /// `try_submit`, `try_spawn` and `try_spawn_future`; up to a 64th of the capacity per idle submitter may be refused
+    /// early. Unbounded by default. A bounded scheduler counts every submission, also those of its workers, which then
+    /// run in order of submission. A task that was aborted counts until a worker comes upon it.
     /// A submitter that blocks does nothing else, a worker of another scheduler included: two bounded schedulers whose
     /// tasks submit to each other can wait for each other for ever. Use `try_submit` there.
     pub fn capacity(mut self, tasks: u64) -> Self {

@@ -1,5 +1,6 @@
 //! A lock-free task scheduler for Linux on x86_64 NUMA hosts: closures, fork-join and futures, submitted from any
-//! thread, run on workers that are pinned across the nodes of the host and sleep on futexes.
+//! thread, run on workers that are pinned across the nodes of the host and sleep on futexes, or in their `io_uring`
+//! while files and sockets have something under way.
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -34,6 +35,8 @@
 //! | tasks that borrow | [`Handle::scope`] |
 //! | divide and conquer | [`join`], on a worker two stores when nobody steals |
 //! | futures, and waiting for a time | [`Handle::spawn_future`], [`block_on`], [`time`] |
+//! | files and sockets | [`io`]; who does it: [`Builder::io`] |
+//! | servers and clients on hyper 1 | the module `hyper`, with the feature of that name |
 //! | a thread that submits much | [`Handle::register_submitter`] |
 //! | a node or a worker of one's choice | [`Handle::submit_on`], [`Place`] |
 //! | workers, placement, capacity, hooks | [`Scheduler::builder`], [`Builder`], also by environment variables |

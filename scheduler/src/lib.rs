@@ -2,7 +2,8 @@
 //! thread, run on workers that are pinned across the nodes of the host and sleep on futexes, or in their `io_uring`
 //! while files and sockets have something under way.
 //!
-//! ```
+#![cfg_attr(loom, doc = "```ignore")]
+#![cfg_attr(not(loom), doc = "```")]
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! use scheduler::{Scheduler, ShutdownMode};
 //!

@@ -150,6 +150,12 @@ impl Ring {
         self.done.pop_front()
     }
 
+    /// Completions that nobody has been told of after all: they come before the others.
+    pub fn put_back(&mut self, older: impl Iterator<Item = Completion>) {
+        let newer = std::mem::take(&mut self.done);
+        self.done.extend(older.chain(newer));
+    }
+
     /// There are completions for [`Ring::pop`].
     pub fn has_done(&self) -> bool {
         !self.done.is_empty()
@@ -192,9 +198,11 @@ impl Ring {
         if self.forked() {
             return false;
         }
+        // Whoever rings from here on has found the owner in its ring: what is heard before the sleep is instead of it.
+        let rung = self.counts.rung;
         self.ease();
         self.fill();
-        while (!self.queue.is_empty() && self.sent < self.cap) || !self.urgent.is_empty() {
+        while self.has_more() {
             // More than the queue has room for.
             if !self.enter(Stay::No) {
                 return false;
@@ -202,7 +210,8 @@ impl Ring {
             self.take_in();
             self.fill();
         }
-        let slept = self.has_done() || self.enter(limit.map_or(Stay::Until, Stay::AtMost));
+        let heard = self.has_done() || self.counts.rung != rung;
+        let slept = heard || self.enter(limit.map_or(Stay::Until, Stay::AtMost));
         self.take_in();
         for _ in 0..LOOK_ROUNDS {
             if !self.port.withholds() || !self.enter(Stay::No) {
@@ -211,6 +220,12 @@ impl Ring {
             self.take_in();
         }
         slept
+    }
+
+    /// Something has to go out, the poll of the bell included, that the submission queue has no room for.
+    fn has_more(&mut self) -> bool {
+        let unarmed = !self.armed && self.port.unsent() != 0;
+        unarmed || (!self.queue.is_empty() && self.sent < self.cap) || !self.urgent.is_empty()
     }
 
     /// Nothing that was in flight at the last look has completed, and there are more that wait for room: what is in
@@ -231,8 +246,8 @@ impl Ring {
         if !*armed && room != 0 {
             let Some(bell) = parker.bell() else { return };
             if counts.armed != 0 {
-                // The poll ended because completions had no room. Whoever rang meanwhile has put a token down as well.
-                bell.hush();
+                // The poll ended because completions had no room. Whoever rang meanwhile is heard here.
+                counts.rung += u64::from(bell.hush());
             }
             *armed = port.push_poll(bell, BELL);
             counts.armed += 1;

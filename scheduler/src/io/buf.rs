@@ -10,6 +10,7 @@ use std::mem::MaybeUninit;
 /// # Safety
 /// 1. What [`Buf::bytes`] returns stays valid, in its place and unchanged as long as the buffer is neither moved,
 ///    dropped nor borrowed mutably.
+/// 2. [`Buf::bytes`] does not panic, and there are as many bytes every time.
 pub unsafe trait Buf: Send + Unpin + 'static {
     /// The bytes to write.
     fn bytes(&self) -> &[u8];
@@ -23,6 +24,7 @@ pub unsafe trait Buf: Send + Unpin + 'static {
 /// # Safety
 /// 1. What [`BufMut::room`] returns stays valid and in its place, and nobody else uses it, as long as the buffer is
 ///    neither moved, dropped nor borrowed.
+/// 2. Neither function panics.
 pub unsafe trait BufMut: Send + Unpin + 'static {
     /// The room; reads fill it from the beginning.
     fn room(&mut self) -> &mut [MaybeUninit<u8>];

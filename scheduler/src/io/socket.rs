@@ -118,7 +118,8 @@ impl Socket {
         if room.is_empty() {
             return Poll::Ready(Ok(0));
         }
-        if wait.place.is_some() || self.inbound.get().is_none() && !way::has_ring() {
+        // Once something is received through rings, what that has brought comes first.
+        if self.inbound.get().is_none() && (wait.place.is_some() || !way::has_ring()) {
             return self.poll_call(Direction::Read, wait, context, |socket| receive(socket, room));
         }
         ready!(budget::spend(context));

@@ -81,7 +81,7 @@ impl Victims {
     #[inline]
     pub fn exhausted(&self, rounds: Rounds, apart: bool) -> bool {
         let rounds_of_one_node = match self.near_at_once() {
-            true if self.spans_caches() => REMOTE_AFTER.min(1),
+            true if self.spans_caches() => u32::from(REMOTE_AFTER != 0),
             true => 0,
             false => REMOTE_AFTER,
         };

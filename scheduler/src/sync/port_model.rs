@@ -100,8 +100,10 @@ impl Bell {
     }
 
     /// See the real twin.
-    pub fn hush(&self) {
-        self.0.with(|inner| inner.rung = false);
+    pub fn hush(&self) -> bool {
+        let mut was = false;
+        self.0.with(|inner| was = std::mem::take(&mut inner.rung));
+        was
     }
 
     /// The same ring's, for a thread of the model.

@@ -322,11 +322,12 @@ impl Bell {
         unsafe { libc::write(self.0.as_raw_fd(), (&raw const one).cast(), size_of::<u64>()) };
     }
 
-    /// `read`: forgets that it was rung. EAGAIN: it was not.
-    pub fn hush(&self) {
+    /// `read`: forgets that it was rung. False: it was not (EAGAIN).
+    pub fn hush(&self) -> bool {
         let mut count = 0u64;
         // SAFETY: the kernel writes the eight bytes of `count`.
-        unsafe { libc::read(self.0.as_raw_fd(), (&raw mut count).cast(), size_of::<u64>()) };
+        let read = unsafe { libc::read(self.0.as_raw_fd(), (&raw mut count).cast(), size_of::<u64>()) };
+        read == size_of::<u64>() as isize
     }
 }
 

@@ -73,10 +73,12 @@ impl Context {
             return;
         }
         while !wait.is_over() {
-            let _ = self.sleep(None);
-            // What completes here is for the others.
+            // What completes here is for the others. First of all: its token may be used up already.
             if self.shared.wired.load(Relaxed) && self.keep_io() {
                 self.hand_over();
+            }
+            if !self.io_waits() {
+                let _ = self.sleep(None);
             }
         }
     }

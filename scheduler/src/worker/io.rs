@@ -238,6 +238,11 @@ impl Context {
                 }
             }
         }
+        // What the other thread has not read any more is told by this one.
+        let mut mail = self.me().mail.lock().unwrap_or_else(|e| e.into_inner());
+        if let Slot::Open(ring) = &mut *slot {
+            ring.put_back(mail.drain(..));
+        }
     }
 
     /// R6: the worker ends. Nothing comes in any more; everything is cancelled, and told; what does not end in time is

@@ -132,8 +132,11 @@ impl Program {
         rustix::process::kill_process(pid, signal).expect("it lives");
     }
 
+    /// Those of files and sockets: a worker opens its ring when it first needs it, and keeps it.
     pub(crate) fn descriptors(&self) -> usize {
-        fs::read_dir(format!("/proc/{}/fd", self.child.id())).expect("it lives").count()
+        let all = fs::read_dir(format!("/proc/{}/fd", self.child.id())).expect("it lives").flatten();
+        let targets = all.filter_map(|entry| entry.path().read_link().ok());
+        targets.filter(|to| !to.to_string_lossy().starts_with("anon_inode:")).count()
     }
 
     /// Waits for its end: exit code and stderr.

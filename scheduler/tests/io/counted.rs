@@ -88,7 +88,8 @@ fn buffers_of_dropped_futures() {
 fn descriptors() -> usize {
     let all = std::fs::read_dir("/proc/self/fd").expect("the own descriptors").flatten();
     // Gone already: not counted.
-    all.filter_map(|entry| entry.path().read_link().ok()).filter(|to| !to.starts_with("anon_inode:")).count()
+    let targets = all.filter_map(|entry| entry.path().read_link().ok());
+    targets.filter(|to| !to.to_string_lossy().starts_with("anon_inode:")).count()
 }
 
 /// In a process of its own: others open descriptors, too.

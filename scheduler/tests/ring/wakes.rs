@@ -82,3 +82,19 @@ fn tokens_and_completions() {
         }
     });
 }
+
+/// More goes out before the sleep than the queue has room for, so that the bell is heard before it.
+#[test]
+fn a_bell_that_is_heard_before_the_sleep_is_instead_of_it() {
+    let Some(mut ring) = ring(&Caps::ALL) else { return };
+    let parker = ring.parker().clone();
+    let pipe = pipe();
+    (0..1000).for_each(|tag| pipe.poll(&mut ring, tag));
+    assert!(parker.enter_ring());
+    assert!(parker.unpark(), "it is in its ring");
+    let began = std::time::Instant::now();
+    assert!(ring.wait(Some(LONG)));
+    assert_eq!(parker.leave_ring(), Parked::Notified);
+    assert!(began.elapsed() < LONG / 2, "slept with the token");
+    pipe.fill();
+}

@@ -68,8 +68,8 @@ impl<B: BufMut> Operation for ReadAt<B> {
         }
         // SAFETY: the room of the buffer.
         let read = unsafe { file::read_cached(self.fd.as_fd(), room.as_mut_ptr().cast(), room.len(), self.offset) };
-        // Not in memory, or the file system cannot tell: anything that is an error is so the second time, too. Linux 5.9
-        // and 5.10 say 0 before the end as well, see readv(2).
+        // Not in memory, or the file system cannot tell: anything that is an error is so the second time, too. Linux
+        // 5.9 and 5.10 say 0 before the end as well, see readv(2).
         (read > 0).then_some(read)
     }
     const CODE: Option<u8> = Some(opcode::Read::CODE);

@@ -211,17 +211,35 @@ pub(crate) unsafe fn submit<J: Job>(shared: &Arc<Shared>, job: J, full: OnFull) 
         return Ok(());
     }
     if last.lane_of.get() != scheduler {
-        return match find_lane(shared) {
-            // SAFETY: this thread's lane; the rest is the caller's promise.
-            Ok(lease) => unsafe { on_lane(shared, lease.entry(), job, full) },
-            // SAFETY: the caller's promise.
-            Err(refusal) => unsafe { refusal.with(shared, job) },
-        };
+        // SAFETY: the caller's promise.
+        return unsafe { on_other_lane(shared, apart(job), full) };
     }
     // SAFETY: this thread's lane for this scheduler; cleared before it is given up.
     let entry = unsafe { &*last.entry.get() };
     // SAFETY: this thread is the producer; the rest is the caller's promise.
     unsafe { on_lane(shared, entry, job, full) }
+}
+
+/// The scheduler is not the one this thread used last.
+///
+/// # Safety
+/// As for [`submit`].
+#[cold]
+#[inline(never)]
+unsafe fn on_other_lane<J: Job>(shared: &Arc<Shared>, job: J, full: OnFull) -> Result<(), SubmitError<J>> {
+    match find_lane(shared) {
+        // SAFETY: this thread's lane; the rest is the caller's promise.
+        Ok(lease) => unsafe { on_lane(shared, lease.entry(), job, full) },
+        // SAFETY: the caller's promise.
+        Err(refusal) => unsafe { refusal.with(shared, job) },
+    }
+}
+
+/// A copy for a cold call. What is handed to a call has an address; so that only the copy does, and the closure goes
+/// from registers into its slot, the compiler must not see that the two are one.
+#[inline(always)]
+fn apart<J>(job: J) -> J {
+    std::hint::black_box(job)
 }
 
 /// This thread's worker, if it submits to `shared` through its ring.
@@ -349,7 +367,7 @@ unsafe fn on_lane<J: Job>(shared: &Shared, entry: &Entry, job: J, full: OnFull) 
         None => match unsafe { slot_on_credit(shared, entry, full) } {
             Ok(slot) => slot,
             // SAFETY: the caller's promise.
-            Err(refusal) => return unsafe { refusal.with(shared, job) },
+            Err(refusal) => return unsafe { refusal.with(shared, apart(job)) },
         },
     };
     // SAFETY: an empty slot of ours; lifetimes are the caller's promise.

@@ -6,6 +6,7 @@
 
 use std::io;
 use std::num::NonZeroUsize;
+use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd};
 use std::ptr::{self, NonNull};
 
 /// Words of a node mask: 1024 nodes, the kernel's `MAX_NUMNODES` at most.
@@ -52,6 +53,20 @@ pub(crate) fn quick_cpu() -> io::Result<u32> {
     // SAFETY: takes no argument and touches no memory of ours.
     let cpu = unsafe { libc::sched_getcpu() };
     u32::try_from(cpu).map_err(|_| io::Error::last_os_error())
+}
+
+/// Closes files whose numbers follow one another, ascending: by one call where the kernel has `close_range(2)`
+/// (Linux 5.9) and nothing forbids it, by one for each otherwise.
+pub(crate) fn close_together(files: Vec<OwnedFd>) {
+    let [first, .., last] = &files[..] else { return };
+    let (first, last) = (first.as_raw_fd() as u32, last.as_raw_fd() as u32);
+    debug_assert_eq!((last - first) as usize, files.len() - 1);
+    // SAFETY: every number from `first` to `last` is a file that we own, so nobody else can have one of them, and they
+    // are forgotten below, so nobody closes them again. Closing touches no memory.
+    let result = unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
+    if result == 0 {
+        files.into_iter().for_each(|file| _ = file.into_raw_fd());
+    }
 }
 
 /// `sysconf(_SC_PAGESIZE)`. 4096 should the C library not know.

@@ -1,13 +1,15 @@
-//! M15: what discovery asks of the kernel, counted by tracing the command. The reader's own log of files says the same
-//! for the trees of real hosts, see `fixtures.rs`; this is what the kernel saw.
+//! M15: what discovery asks of the kernel, counted by tracing the command, on a large written tree and on those of real
+//! hosts in `NUMA_FIXTURES`.
 #![cfg(not(loom))]
 #![expect(unsafe_code, reason = "ptrace")]
 
 mod common;
 
+use common::fixtures::{archives, name, unpacked};
 use common::tree::Tree;
 use std::collections::BTreeMap;
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 /// Calls by number, and with which exit code it ended.
@@ -78,6 +80,14 @@ fn number(thread: i32) -> i64 {
     unsafe { registers.assume_init() }.orig_rax as i64
 }
 
+fn binds(calls: &Calls) -> u64 {
+    calls.get(&libc::SYS_sched_setaffinity).copied().unwrap_or(0)
+}
+
+fn budget(cpus: u64) -> i64 {
+    8 * cpus as i64 + 50
+}
+
 fn numa(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_numa"));
     command.args(arguments);
@@ -103,22 +113,36 @@ fn large() -> Tree {
     tree
 }
 
+/// The trees that take 3 to 16 calls more than the bound: they have 6 to 15 CPUs, and their nodes and cpusets have more
+/// files than so few CPUs are allowed for.
+const OVER: [&str; 4] = ["16amd64-8n2c-cpusets", "8amd64-4n2c", "8ia64-4s2c", "fakeheteromemtiers"];
+
 /// One test: waiting for any child would take another test's.
 #[test]
 fn discovery_is_cheap_and_binds_nobody() {
     let tree = large();
-    let Some(all) = traced(&mut numa(&["--json", "--root", tree.root().to_str().unwrap()])) else { return };
-    // What the program costs without any discovery. Its text is of the same length, but for the paths.
-    let idle = traced(&mut numa(&["--json", "--spec", "8*node llcs=4 cores=4 threads=2"])).unwrap();
-    let sum = |calls: &Calls| calls.values().sum::<u64>();
-    let cost = sum(&all) - sum(&idle);
-    println!(
-        "M15: {cost} system calls for 256 CPUs, {} of them opens",
-        all[&libc::SYS_openat] - idle[&libc::SYS_openat]
-    );
-    assert!(cost <= 8 * 256 + 50, "{cost}");
-    let binds = |calls: &Calls| calls.get(&libc::SYS_sched_setaffinity).copied().unwrap_or(0);
-    assert_eq!(binds(&all), 0);
+    let Some(idle) = traced(&mut numa(&["--json", "--spec", "node cores=1"])) else { return };
+    // What the program costs without any discovery is left out.
+    let cost = |root: &Path| {
+        let all = traced(&mut numa(&["--json", "--root", root.to_str().unwrap()])).unwrap();
+        assert_eq!(binds(&all), 0);
+        all.values().sum::<u64>() - idle.values().sum::<u64>()
+    };
+    let mut over = Vec::new();
+    for archive in archives().unwrap_or_default() {
+        unpacked(&archive, |root| {
+            let (cost, cpus) = (cost(root), numa::Topology::from_root(root).unwrap().cpus().len() as u64);
+            println!("M15: {:36} {cost:5} calls, {cpus:3} CPUs: {:4} left", name(&archive), budget(cpus) - cost as i64);
+            if cost as i64 > budget(cpus) {
+                over.push(name(&archive));
+            }
+        });
+    }
+    let unknown: Vec<_> = over.iter().filter(|tree| !OVER.contains(&tree.as_str())).collect();
+    assert!(unknown.is_empty(), "{unknown:?}");
+    let cost = cost(tree.root());
+    println!("M15: {cost} system calls for 256 CPUs");
+    assert!(cost as i64 <= budget(256));
     let own = traced(&mut numa(&["--json"])).unwrap();
     assert_eq!(binds(&own), 0, "{own:?}");
     assert!(own.contains_key(&libc::SYS_sched_getaffinity), "{own:?}");
@@ -128,7 +152,17 @@ fn discovery_is_cheap_and_binds_nobody() {
     let caught = traced(binder.args(["--exact", "binds_itself", "--ignored"])).unwrap();
     assert!(binds(&caught) >= 1, "{caught:?}");
     let reads = numa::Topology::from_root(tree.root()).unwrap().reads().len() as u64;
-    assert!(2 * cost > 4 * reads && cost <= 4 * reads + 50, "{cost} calls for {reads} files");
+    assert!(2 * cost > 3 * reads && cost <= 3 * reads, "{cost} calls for {reads} files");
+    // Files are closed many at a time, and sooner where only a few may be open.
+    let mut few = numa(&["--json", "--root", tree.root().to_str().unwrap()]);
+    // SAFETY: touches no memory but its argument.
+    let limit =
+        || answer(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &libc::rlimit { rlim_cur: 6, rlim_max: 6 }) }.into());
+    // SAFETY: one system call between fork and exec.
+    unsafe { few.pre_exec(limit) };
+    let (few, many) =
+        (few.output().unwrap(), numa(&["--json", "--root", tree.root().to_str().unwrap()]).output().unwrap());
+    assert!(few.status.success() && few.stdout == many.stdout, "{few:?}");
 }
 
 #[test]

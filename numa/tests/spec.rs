@@ -175,6 +175,8 @@ fn mistakes_are_pointed_at() {
         ("2*node; offline 1; allowed 1", 27, "expected at least one online CPU in the mask".to_owned()),
         ("node; mems 1", 11, "node 1 is not described".to_owned()),
         ("node; quota 2.5", 12, "expected thousandths of a CPU, a number up to 4294967295, found \"2.5\"".to_owned()),
+        ("node; quota 0", 12, "expected thousandths of a CPU, at least 1, found \"0\"".to_owned()),
+        ("node threads=0", 13, "expected a count of threads, at least 1, found \"0\"".to_owned()),
         ("2*node; dist 10 20", 13, "expected 2 rows, one per node, found 1".to_owned()),
         ("2*node; dist 10 20/20", 19, "expected 2 distances in this row, found 1".to_owned()),
         (

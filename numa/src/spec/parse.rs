@@ -96,6 +96,13 @@ impl<'a> Word<'a> {
         digits.then(|| self.text.parse().ok()).flatten().filter(|&number| number <= most).ok_or_else(wrong)
     }
 
+    fn some(self, what: &str, most: u64) -> Result<u64, Fault> {
+        match self.number(what, most)? {
+            0 => Err(Fault::new(self.at, format!("expected {what}, at least 1, found {:?}", self.text))),
+            number => Ok(number),
+        }
+    }
+
     fn cpus(self) -> Result<CpuSet, Fault> {
         let cpus: CpuSet = self.text.parse().map_err(|error| Fault::list(self, &error))?;
         if cpus.is_empty() { Err(Fault::new(self.at, "expected a list of CPUs")) } else { Ok(cpus) }
@@ -159,7 +166,7 @@ impl Draft {
             "allowed" => self.allowed = Some((only()?.at, only()?.cpus()?)),
             "isolated" => self.isolated = Some((only()?.at, only()?.cpus()?)),
             "mems" => self.mems = Some((only()?.at, only()?.nodes()?)),
-            "quota" => self.quota = Some(only()?.number("thousandths of a CPU", u64::from(u32::MAX))?.max(1)),
+            "quota" => self.quota = Some(only()?.some("thousandths of a CPU", u64::from(u32::MAX))?),
             _ => self.node(keyword, rest)?,
         }
         Ok(())
@@ -251,7 +258,7 @@ impl Shape {
             match name {
                 "llcs" => shape.llcs = value.number("a count of caches", most)? as usize,
                 "cores" => shape.cores = Some(value.number("a count of cores", most)? as usize),
-                "threads" => shape.threads = value.number("a count of threads", most)?.max(1) as usize,
+                "threads" => shape.threads = value.some("a count of threads", most)? as usize,
                 "mem" => shape.memory_kb = value.size()?,
                 "id" => shape.id = Some(value.number("a node id", u64::from(NodeId::LIMIT - 1))? as u32),
                 "first" => shape.first = Some(value.number("a CPU id", most - 1)? as u32),

@@ -29,12 +29,15 @@ pub(crate) struct Limits {
 
 /// Reads the limits; `cpusets`: also those on CPUs and nodes.
 pub(crate) fn limits(tree: &mut Tree, cpusets: bool) -> Limits {
-    let groups = Groups::read(tree, cpusets);
+    let member = tree.lines("proc/self/cgroup");
+    // Trees of old hosts have no processes.
+    let own = member.is_some() || tree.is_dir("proc/self");
+    let groups = Groups::read(tree, &member.unwrap_or_default(), cpusets && own, own);
     let mut limits = Limits { quota_millicpus: quota(tree, &groups), ..Limits::default() };
     if cpusets {
         read_cpusets(tree, &groups, &mut limits);
     }
-    status(tree, &mut limits);
+    status(tree, &mut limits, own);
     limits
 }
 
@@ -66,9 +69,10 @@ struct Groups {
 }
 
 impl Groups {
-    fn read(tree: &mut Tree, cpusets: bool) -> Groups {
+    /// `text`: of `/proc/self/cgroup`; `own`: there is a `/proc/self`.
+    fn read(tree: &mut Tree, text: &str, cpusets: bool, own: bool) -> Groups {
         let mut member = Vec::new();
-        for line in tree.lines("proc/self/cgroup").unwrap_or_default().lines() {
+        for line in text.lines() {
             let mut fields = line.splitn(3, ':').skip(1);
             if let (Some(controllers), Some(path)) = (fields.next(), fields.next()) {
                 member.push((controllers.to_owned(), path.trim_end().to_owned()));
@@ -76,7 +80,7 @@ impl Groups {
         }
         let knows_cpuset = member.iter().any(|(controllers, _)| has(controllers, "cpuset"));
         let cpuset = (cpusets && !knows_cpuset).then(|| tree.lines("proc/self/cpuset")).flatten();
-        Groups { mounts: mounts(tree), member, cpuset: cpuset.map(|path| path.trim().to_owned()) }
+        Groups { mounts: mounts(tree, own), member, cpuset: cpuset.map(|path| path.trim().to_owned()) }
     }
 
     /// Directories of the process's group and all its ancestors, in every hierarchy that may carry `controller`.
@@ -118,15 +122,16 @@ fn has(list: &str, word: &str) -> bool {
     list.split(',').any(|entry| entry == word)
 }
 
-fn mounts(tree: &mut Tree) -> Vec<Mount> {
-    let mut mounts: Vec<Mount> = match tree.lines("proc/self/mountinfo") {
+fn mounts(tree: &mut Tree, own: bool) -> Vec<Mount> {
+    let mut mine = |name| own.then(|| tree.lines(name)).flatten();
+    let mut mounts: Vec<Mount> = match mine("proc/self/mountinfo") {
         Some(text) => text.lines().filter_map(mountinfo).collect(),
         None => {
-            let text = tree.lines("proc/self/mounts").or_else(|| tree.lines("proc/mounts"));
+            let text = mine("proc/self/mounts").or_else(|| tree.lines("proc/mounts"));
             text.unwrap_or_default().lines().filter_map(mount_entry).collect()
         }
     };
-    if mounts.is_empty() {
+    if mounts.is_empty() && tree.is_dir("sys/fs/cgroup") {
         // Where every distribution puts them.
         let usual = |kind, point: &str, controllers: &str| Mount {
             kind,
@@ -277,8 +282,13 @@ fn read_cpusets(tree: &mut Tree, groups: &Groups, limits: &mut Limits) {
             Kind::V1 => (&["cpuset.effective_cpus", "cpuset.cpus"], &["cpuset.effective_mems", "cpuset.mems"]),
             Kind::Bare => (&["effective_cpus", "cpus"], &["effective_mems", "mems"]),
         };
-        let said = |name: &&str| tree.cpu_list(&format!("{directory}/{name}")).filter(|cpus| !cpus.is_empty());
-        if let Some(cpus) = cpus.iter().find_map(said) {
+        let said =
+            |tree: &mut Tree, name| tree.cpu_list(&format!("{directory}/{name}")).filter(|cpus| !cpus.is_empty());
+        let effective = said(tree, cpus[0]);
+        if effective.is_none() && !tree.is_dir(&directory) {
+            continue;
+        }
+        if let Some(cpus) = effective.or_else(|| said(tree, cpus[1])) {
             limit_cpus(&mut limits.cpuset, &cpus);
         }
         let said = |name: &&str| tree.nodes(&format!("{directory}/{name}")).filter(|nodes| !nodes.is_empty());
@@ -289,8 +299,8 @@ fn read_cpusets(tree: &mut Tree, groups: &Groups, limits: &mut Limits) {
 }
 
 /// `/proc/self/status`: the masks of the process, cpuset already in them.
-fn status(tree: &mut Tree, limits: &mut Limits) {
-    let text = tree.lines("proc/self/status").unwrap_or_default();
+fn status(tree: &mut Tree, limits: &mut Limits, own: bool) {
+    let text = own.then(|| tree.lines("proc/self/status")).flatten().unwrap_or_default();
     let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
     if let Some(mems) = field("Mems_allowed_list:").and_then(|list| node_list(list.as_bytes()).ok()) {
         limit_mems(limits, mems);

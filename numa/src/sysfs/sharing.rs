@@ -15,16 +15,20 @@ const MOST_CACHES: u32 = 16;
 pub(super) fn cores(tree: &mut Tree, facts: &mut Facts) {
     let mut names = Names::new(&[
         ("thread_siblings_list", Tree::cpu_list),
-        ("core_cpus_list", Tree::cpu_list),
         ("thread_siblings", Tree::cpu_map),
+        ("core_cpus_list", Tree::cpu_list),
         ("core_cpus", Tree::cpu_map),
     ]);
     let mut left = facts.online.clone();
+    // The CPU before had none of them.
+    let mut none = false;
     for cpu in facts.online.iter() {
         if !left.contains(cpu) {
             continue;
         }
-        let siblings = names.read(tree, cpu, &format!("{CPUS}/cpu{cpu}/topology"));
+        let path = format!("{CPUS}/cpu{cpu}/topology");
+        let siblings = if none && !tree.is_dir(&path) { None } else { names.read(tree, cpu, &path) };
+        none = siblings.is_none();
         let core = siblings.unwrap_or_else(|| CpuSet::single(cpu)).intersection(&left);
         left = left.difference(&core);
         facts.cores.push(core);
@@ -34,7 +38,7 @@ pub(super) fn cores(tree: &mut Tree, facts: &mut Facts) {
 pub(super) fn caches(tree: &mut Tree, facts: &mut Facts) {
     let mut search = Search {
         names: Names::new(&[("shared_cpu_list", Tree::cpu_list), ("shared_cpu_map", Tree::cpu_map)]),
-        level: None,
+        places: Vec::new(),
         none: false,
     };
     let mut left = facts.online.clone();
@@ -58,30 +62,24 @@ struct Names {
     names: &'static [(&'static str, Reader)],
     /// The one that was of use last.
     last: usize,
-    /// The last CPU had none of them.
-    none: bool,
 }
 
 impl Names {
     fn new(names: &'static [(&'static str, Reader)]) -> Names {
-        Names { names, last: 0, none: false }
+        Names { names, last: 0 }
     }
 
     /// The first of the files that is there and names its owner. One that does not is not about its owner, and the
     /// next may be right: there are hosts whose maps are good and whose lists are not.
     fn read(&mut self, tree: &mut Tree, cpu: CpuId, path: &str) -> Option<CpuSet> {
-        if self.none && !tree.is_dir(path) {
-            return None;
-        }
         let others = (0..self.names.len()).filter(|&index| index != self.last);
         for index in std::iter::once(self.last).chain(others) {
             let (name, read) = self.names[index];
             if let Some(set) = read(tree, &format!("{path}/{name}")).filter(|set| set.contains(cpu)) {
-                (self.last, self.none) = (index, false);
+                self.last = index;
                 return Some(set);
             }
         }
-        self.none = true;
         None
     }
 }
@@ -89,8 +87,8 @@ impl Names {
 /// What is known of the caches of this host so far.
 struct Search {
     names: Names,
-    /// The last level of the CPU before, when it was where Linux puts it: level N in directory N.
-    level: Option<u8>,
+    /// Where the CPU before had caches of the second and third level, the last level first: directory and level.
+    places: Vec<(u32, u8)>,
     /// The CPU before had no cache.
     none: bool,
 }
@@ -109,43 +107,49 @@ impl Search {
 
     /// Where the CPU before had it. Only a missing third level makes the second the last.
     fn as_before(&mut self, tree: &mut Tree, cpu: CpuId, path: &str) -> Option<CacheFacts> {
-        let level = self.level?;
+        let &(_, level) = self.places.first()?;
         if level < 3 && tree.number(&format!("{path}/index3/level")).is_some() {
             return None;
         }
-        let cpus = self.names.read(tree, cpu, &format!("{path}/index{level}"))?;
-        Some(CacheFacts { cpus, level })
+        self.first_of_places(tree, cpu, path)
     }
 
     /// Linux numbers caches from the first level up, so on nearly every host the L3 is `index3`, or else the L2 is
     /// `index2`: looking there first saves reading the directory.
     fn afresh(&mut self, tree: &mut Tree, cpu: CpuId, path: &str) -> Option<CacheFacts> {
         let third = tree.number(&format!("{path}/index3/level"));
-        let usual = match third {
-            Some(3) => self.names.read(tree, cpu, &format!("{path}/index3")).map(|cpus| CacheFacts { cpus, level: 3 }),
-            Some(_) => None,
-            None => self.cache(tree, cpu, &format!("{path}/index2")),
+        self.places = match third {
+            Some(3) => vec![(3, 3)],
+            Some(_) => Vec::new(),
+            None => place(tree, path, 2, None).into_iter().collect(),
         };
-        self.level = usual.as_ref().filter(|cache| third.is_some() || cache.level == 2).map(|cache| cache.level);
-        if usual.is_some() {
-            return usual;
+        if let Some(usual) = self.first_of_places(tree, cpu, path) {
+            return Some(usual);
         }
-        let indices = tree.numbered(path, "index", MOST_CACHES);
-        let caches = indices.into_iter().filter_map(|index| self.cache(tree, cpu, &format!("{path}/index{index}")));
-        caches.max_by_key(|cache| cache.level)
+        let indices = tree.numbered(path, "index", MOST_CACHES).into_iter();
+        self.places = indices.filter_map(|index| place(tree, path, index, third.filter(|_| index == 3))).collect();
+        self.places.sort_unstable_by_key(|&(index, level)| std::cmp::Reverse((level, index)));
+        self.first_of_places(tree, cpu, path)
     }
 
-    /// The L2 or L3 in this directory, unless it holds instructions only.
-    fn cache(&mut self, tree: &mut Tree, cpu: CpuId, path: &str) -> Option<CacheFacts> {
-        let level = match tree.number(&format!("{path}/level"))? {
-            2 => 2,
-            3 => 3,
-            _ => return None,
-        };
-        let kind = tree.value(&format!("{path}/type"), |text| Ok(text.to_vec()));
-        if kind.as_deref() == Some(b"Instruction") {
-            return None;
-        }
-        self.names.read(tree, cpu, path).map(|cpus| CacheFacts { cpus, level })
+    /// The first that says which CPUs share it: there are hosts whose third level says nobody.
+    fn first_of_places(&mut self, tree: &mut Tree, cpu: CpuId, path: &str) -> Option<CacheFacts> {
+        self.places.iter().find_map(|&(index, level)| {
+            let cpus = self.names.read(tree, cpu, &format!("{path}/index{index}"))?;
+            Some(CacheFacts { cpus, level })
+        })
     }
+}
+
+/// The directory and its level, if that is the second or third and holds not instructions only. `level`: what its file
+/// said, if that was read already.
+fn place(tree: &mut Tree, path: &str, index: u32, level: Option<i64>) -> Option<(u32, u8)> {
+    let path = format!("{path}/index{index}");
+    let level = match level.or_else(|| tree.number(&format!("{path}/level")))? {
+        2 => 2,
+        3 => 3,
+        _ => return None,
+    };
+    let kind = tree.value(&format!("{path}/type"), |text| Ok(text.to_vec()));
+    (kind.as_deref() != Some(b"Instruction")).then_some((index, level))
 }

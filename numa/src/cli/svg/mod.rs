@@ -12,7 +12,7 @@ mod tables;
 
 use crate::draw;
 use numa::{CpuSet, Seat, Topology};
-use paint::{EDGE, PAPER, PATTERNS, WHITE, bold, faded, frame, plain};
+use paint::{DARK, EDGE, PAPER, PATTERNS, WHITE, bold, faded, frame, plain};
 use piece::{Piece, fitted, stack, text_width, wrapped};
 
 /// Space around everything and between sections.
@@ -37,7 +37,7 @@ pub(crate) fn svg(topology: &Topology, seats: &[Seat], by_default: bool) -> Stri
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width:.0}\" height=\"{height:.0}\" \
          viewBox=\"0 0 {width:.0} {height:.0}\" \
          font-family=\"system-ui, 'Segoe UI', Roboto, 'DejaVu Sans', Arial, sans-serif\">\n\
-         <title>{}</title>\n{PATTERNS}{}</svg>\n",
+         <title>{}</title>\n{PATTERNS}{DARK}{}</svg>\n",
         draw::size(topology),
         sheet.body()
     )

@@ -3,6 +3,8 @@
 use super::piece::{Look, Type};
 
 pub(super) const INK: &str = "#1f2933";
+/// Of what is on a light colour that stays.
+const NEAR_INK: &str = "#1f2934";
 pub(super) const FADED: &str = "#5f6b79";
 pub(super) const PAPER: &str = "#f4f6f8";
 pub(super) const WHITE: &str = "#ffffff";
@@ -37,6 +39,20 @@ pub(super) const PATTERNS: &str = r##"<defs>
 </defs>
 "##;
 
+/// For readers whose screens are dark. What is on a node's colour, or on a scale of distances, stays as it is.
+pub(super) const DARK: &str = r##"<style>@media (prefers-color-scheme: dark) {
+rect[fill="#f4f6f8"] { fill: #12161b; stroke: #12161b }
+rect[fill="#ffffff"] { fill: #1b2129 } rect[fill="#f8fafb"] { fill: #20272f } rect[fill="#e9edf1"] { fill: #303944 }
+rect[fill="#eceff2"] { fill: #272e37 } rect[fill="#cdd4db"] { fill: #3b4652 }
+text[fill="#1f2933"] { fill: #e6ebf1 } text[fill="#5f6b79"] { fill: #a4b0bd }
+rect[stroke="#ccd3db"], rect[stroke="#d9dfe5"] { stroke: #38434f } rect[stroke="#b3bdc8"] { stroke: #56636f }
+path { stroke: #4a5663 } circle { fill: #4a5663 }
+rect[fill="#d8e8f4"] { fill: #16324a } rect[fill="#f8e3d0"] { fill: #4a2c13 } rect[fill="#d3eee5"] { fill: #0f3b2e }
+rect[fill="#f3dfeb"] { fill: #43243a } rect[fill="#e7ebd3"] { fill: #2f3716 } rect[fill="#e4def4"] { fill: #31284f }
+rect[fill="#f5dade"] { fill: #4a1c24 } rect[fill="#d9ecf0"] { fill: #173b43 }
+}</style>
+"##;
+
 /// A box that holds others.
 pub(super) const fn frame<'a>(fill: &'a str, line: &'a str) -> Look<'a> {
     Look { fill, line, dashed: false, round: 4.0 }
@@ -61,5 +77,5 @@ pub(super) fn heat(share: f64) -> (String, &'static str) {
     let (near, far) = ([232.0, 243.0, 250.0], [8.0, 69.0, 118.0]);
     let mix = |channel: usize| (near[channel] + (far[channel] - near[channel]) * share).round() as u8;
     let colour = format!("#{:02x}{:02x}{:02x}", mix(0), mix(1), mix(2));
-    (colour, if share > 0.45 { WHITE } else { INK })
+    (colour, if share > 0.45 { WHITE } else { NEAR_INK })
 }

@@ -22,7 +22,7 @@ unsafe impl Send for Parcel {}
 
 /// # Safety
 /// `item` is of a parcel.
-unsafe fn serve(item: NonNull<Item>, ring: Option<&mut Ring>) {
+unsafe fn serve(item: NonNull<Item>, ring: Option<&mut Ring>) -> Option<NonNull<Item>> {
     assert!(ring.is_none(), "the models have none");
     // SAFETY: the caller's promise.
     let parcel = unsafe { item.cast::<Parcel>().as_ref() };
@@ -30,6 +30,7 @@ unsafe fn serve(item: NonNull<Item>, ring: Option<&mut Ring>) {
     parcel.content.with(|content| assert_eq!(unsafe { *content }, 7));
     // SAFETY: loom checks it.
     parcel.served.with(|served| unsafe { *served += 1 });
+    None
 }
 
 struct World {
@@ -65,7 +66,7 @@ fn pusher(world: &Arc<World>, index: usize) -> thread::JoinHandle<bool> {
 
 fn serve_all(items: impl Iterator<Item = NonNull<Item>>) -> usize {
     // SAFETY: taken out.
-    items.map(|item| unsafe { Item::serve(item, None) }).count()
+    items.map(|item| unsafe { Item::end(item) }).count()
 }
 
 /// Two push, the owner takes: each parcel is served once, and its content seen.

@@ -4,6 +4,7 @@
 use loom::thread;
 use loom_tests::model;
 use scheduler::internals::future::budget;
+use scheduler::internals::io::edge::Edge;
 use scheduler::internals::io::node::{Operation, Request, Right};
 use scheduler::internals::io::op::Op;
 use scheduler::internals::sync::{Arc, AtomicU32, Mutex, Racy, Relaxed};
@@ -207,6 +208,52 @@ fn dropped_remotely() {
     });
 }
 
+/// An edge comes at any moment of a wait: before the look, between look and wait, after it, by the reactor or by the
+/// end of a receive. Whoever waits is told, or sees it.
+fn edge(by_wake: bool) -> impl Fn() + Send + Sync + 'static {
+    move || {
+        let world = world();
+        let edge = std::sync::Arc::<Edge>::default();
+        let raiser = {
+            let (edge, world) = (edge.clone(), world.clone());
+            thread::spawn(move || {
+                world.begun.store(1, Relaxed);
+                if by_wake {
+                    Waker::from(edge).wake();
+                } else {
+                    edge.raise(&mut Vec::new());
+                }
+            })
+        };
+        let waker = Waker::from(std::sync::Arc::new(Woken(world.clone())));
+        let (mut place, mut raiser) = (None, Some(raiser));
+        loop {
+            let ticks = edge.ticks();
+            if world.begun.load(Relaxed) == 1 {
+                break;
+            }
+            if edge.wait(ticks, &mut place, &waker) {
+                raiser.take().expect("one wait is enough").join().unwrap();
+                assert_eq!(world.wakes.load(Relaxed), 1, "nobody was woken");
+            }
+        }
+        place.into_iter().for_each(|place| edge.forget(place));
+        raiser.into_iter().for_each(|raiser| raiser.join().unwrap());
+        drop(waker);
+        end(&world);
+    }
+}
+
+#[test]
+fn edge_of_the_reactor() {
+    model("io::edge_of_the_reactor", Some(3), 5, edge(false));
+}
+
+#[test]
+fn edge_of_a_receive() {
+    model("io::edge_of_a_receive", Some(3), 5, edge(true));
+}
+
 fn libc_ecanceled() -> i32 {
     125
 }
@@ -223,6 +270,8 @@ fn teeth() {
         ("done_while_it_is_awaited", "IO5"),
         ("done_while_it_is_awaited", "IO6:acq"),
         ("dropped_remotely", "IO6:rel"),
+        ("edge_of_the_reactor", "edge-no-tick"),
+        ("edge_of_a_receive", "edge-no-tick"),
         ("dropped_before_its_turn", "io-deaf-start"),
         ("dropped_remotely", "io-free-at-completion"),
     ]);

@@ -100,27 +100,41 @@ struct Parcel {
 
 /// # Safety
 /// `item` is of a parcel.
-unsafe fn serve(item: NonNull<Item>, ring: Option<&mut Ring>) {
+unsafe fn serve(item: NonNull<Item>, ring: Option<&mut Ring>) -> Option<NonNull<Item>> {
     // SAFETY: the caller's promise.
     let tally = unsafe { item.cast::<Parcel>().as_ref() }.tally;
     push(ring.expect("a model has one"), tally);
+    None
 }
 
-/// The main thread posts an operation to a worker that may be about to sleep, on the futex or, with `wired`, in the
-/// ring with an operation that never completes.
-#[test]
-fn posted() {
-    model("ring_park::posted", Some(1), 100, || {
+/// The main thread posts an operation to a worker that may be about to sleep: on the futex, or in the ring with an
+/// operation that never completes.
+fn posted_to(asleep: impl Fn(&Context) + Clone + Send + Sync + 'static) -> impl Fn() + Send + Sync + 'static {
+    move || {
         let world = World::new(1, 1, Membarrier, WIRED);
         let completer = completer(&world);
-        let helper = world.helper(0);
+        let helper = world.helper_with(0, asleep.clone());
         let parcel = Parcel { item: Item::new(serve), tally: world.tally };
         // SAFETY: the parcel outlives the worker.
         unsafe { world.shared.post(NonNull::from(&parcel).cast()) }.expect("open");
         world.tally.await_done(1);
         completer.join().unwrap();
         world.join([helper]);
-    });
+    }
+}
+
+#[test]
+fn posted() {
+    model("ring_park::posted", Some(1), 100, posted_to(|_| ()));
+}
+
+#[test]
+fn posted_to_the_ring() {
+    let never = |context: &Context| {
+        // SAFETY: it points at nothing.
+        context.with_ring(|ring| unsafe { ring.push(opcode::Nop::new().build(), 1) }).expect("a model has one");
+    };
+    model("ring_park::posted_to_the_ring", Some(1), 100, posted_to(never));
 }
 
 /// The end: an operation that would never complete is cancelled and told; what is posted is served or comes back.
@@ -149,5 +163,7 @@ fn teeth() {
         ("completion_alone", "io-keeps-bit"),
         ("completion_alone", "io-futex-only"),
         ("posted", "park-no-inbox"),
+        ("posted_to_the_ring", "park-no-inbox"),
+        ("posted_to_the_ring", "park_no_bell"),
     ]);
 }

@@ -132,6 +132,11 @@ pub const FILE_THREADS: u32 = 4;
 pub const OTHER_THREADS: u32 = 16;
 /// Tasks between two looks at a ring: as many as last for so many microseconds, at least one, and a streak at most.
 pub const LOOK_US: u64 = 1_000;
+/// A kernel that has as many operations of a ring as it may have gets twice as many if within so many milliseconds less
+/// than one of [`EASE_SHARE`] has ended, and others wait.
+pub const EASE_MS: u64 = 1;
+/// See [`EASE_MS`].
+pub const EASE_SHARE: usize = 16;
 /// How long a worker sleeps elsewhere when the kernel has no room for what is in its ring.
 pub const IO_RETRY_MS: u64 = 1;
 /// How long a worker that ends waits for its operations, all of which it has cancelled. Reads of a disk that has begun

@@ -18,6 +18,8 @@ pub struct Caps {
     pub no_iowait: bool,
     /// Polls that fire more than once (5.13); without them there is no ring.
     pub multishot: bool,
+    /// Cancelling everything at once (5.19).
+    pub cancel_all: bool,
     /// Entering by index instead of by descriptor (5.18).
     pub registered: bool,
     /// The bell is rung once before the ring is used.
@@ -37,6 +39,7 @@ impl Caps {
         submit_all: true,
         no_iowait: true,
         multishot: true,
+        cancel_all: true,
         registered: true,
         try_wake: true,
         entries: crate::config::RING_ENTRIES,

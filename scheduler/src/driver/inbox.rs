@@ -5,9 +5,10 @@ use super::ring::Ring;
 use crate::sync::{Acquire, AtomicPtr, Relaxed, Release, ord, planted};
 use std::ptr::{NonNull, null_mut, without_provenance_mut};
 
-/// The owner's thread calls it once per push: with its ring, to push operations and cancellations, or without one,
-/// when there is none. It must not ask for the ring itself while it has it.
-pub type Serve = unsafe fn(NonNull<Item>, Option<&mut Ring>);
+/// Called once per push: by the owner's thread with its ring, to push operations and cancellations, or without one,
+/// when there is none. With the ring it runs no foreign code. What is left to do when the ring is not in use any more
+/// is the item again, for a call without one, which leaves nothing.
+pub type Serve = unsafe fn(NonNull<Item>, Option<&mut Ring>) -> Option<NonNull<Item>>;
 
 /// The link of something that waits in an inbox, at its head or wherever `serve` finds the rest from.
 #[repr(C)]
@@ -22,17 +23,34 @@ impl Item {
         Item { next: AtomicPtr::new(null_mut()), serve }
     }
 
-    /// Does what it was pushed for.
+    /// Does what it was pushed for, or the part that needs the ring: the rest is done by a call without one.
     ///
     /// # Safety
-    /// 1. `item` was taken out of an inbox, or refused by one.
-    pub unsafe fn serve(item: NonNull<Item>, ring: Option<&mut Ring>) {
+    /// 1. `item` was taken out of an inbox, refused by one, or left by a call with the ring.
+    #[must_use]
+    pub unsafe fn serve(item: NonNull<Item>, ring: Option<&mut Ring>) -> Option<NonNull<Item>> {
         // SAFETY: 1: valid until it is served.
         let serve = unsafe { item.as_ref() }.serve;
         // SAFETY: 1, and once.
         unsafe { serve(item, ring) }
     }
+
+    /// Without a ring: nothing is left.
+    ///
+    /// # Safety
+    /// As for [`Item::serve`].
+    pub unsafe fn end(item: NonNull<Item>) {
+        // SAFETY: the caller's promise.
+        let left = unsafe { Item::serve(item, None) };
+        debug_assert!(left.is_none(), "nothing more will be had");
+    }
 }
+
+/// An item that was left by a call with the ring, on its way to whoever makes the other.
+pub struct Left(pub NonNull<Item>);
+
+// SAFETY: items are pushed by any thread and served by another.
+unsafe impl Send for Left {}
 
 /// The stack, newest first.
 pub struct Inbox {

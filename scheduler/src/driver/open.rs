@@ -16,6 +16,8 @@ pub(super) struct Opened {
     pub(super) port: Port,
     pub(super) driver: IoDriver,
     pub(super) operations: [u64; 4],
+    /// Everything can be cancelled at once.
+    pub(super) cancel_all: bool,
 }
 
 /// Opens a ring with whatever of `caps` the kernel has.
@@ -49,11 +51,9 @@ pub(super) fn open(caps: &Caps, bell: &Bell) -> Result<Opened, NoRing> {
     if no_iowait {
         port.forgo_iowait();
     }
-    if caps.try_wake {
-        try_wake(&mut port, bell)?;
-    }
+    let cancel_all = if caps.try_wake { try_out(&mut port, bell, caps.cancel_all)? } else { caps.cancel_all };
     let driver = IoDriver::Uring { no_iowait, defer_taskrun: setup.defer, entries: setup.entries };
-    Ok(Opened { port, driver, operations })
+    Ok(Opened { port, driver, operations, cancel_all })
 }
 
 /// The operation is among `operations`.
@@ -119,29 +119,36 @@ fn strip(setup: &mut Setup, caps: &Caps) -> bool {
     true
 }
 
-/// A filter of system calls may allow the set-up and nothing else: rings the bell once and listens. The poll and its
-/// completions are gone afterwards.
-fn try_wake(port: &mut Port, bell: &Bell) -> Result<(), NoRing> {
+/// A filter of system calls may allow the set-up and nothing else: rings the bell once and listens, then cancels the
+/// poll, for a ring whose operations cannot be ended is none. The poll and its completions are gone afterwards. True:
+/// everything can be cancelled at once.
+fn try_out(port: &mut Port, bell: &Bell, mut all: bool) -> Result<bool, NoRing> {
     const HEARD: u64 = 1;
     const ENDED: u64 = 2;
     let refused = |errno| NoRing::Refused { call: "io_uring_enter", errno };
     port.push_poll(bell, HEARD);
     port.enter(Stay::No).map_err(refused)?;
     bell.ring();
-    let (mut heard, mut over) = (false, false);
-    // The wake; then the cancellation, and the end of the poll.
-    for _ in 0..4 {
+    let (mut heard, mut ended, mut over) = (false, false, false);
+    // The wake; then the cancellation, in one way or the other, and the end of the poll.
+    for _ in 0..6 {
         port.enter(Stay::AtMost(FIRST_WAKE)).map_err(refused)?;
         while let Some(completion) = port.pop() {
-            if completion.tag == HEARD && completion.more() && completion.result > 0 && !heard {
-                heard = true;
+            let first = completion.tag == HEARD && completion.more() && completion.result > 0 && !heard;
+            let unknown = completion.tag == ENDED && completion.result == -libc::EINVAL && all;
+            heard |= first;
+            all &= !unknown;
+            ended |= completion.tag == ENDED && !unknown;
+            if all && first {
+                port.push_cancel_all(ENDED);
+            } else if first || unknown {
                 port.push_cancel(HEARD, ENDED);
             }
             over |= completion.tag == HEARD && !completion.more();
         }
-        if heard && over {
+        if heard && ended && over {
             bell.hush();
-            return Ok(());
+            return Ok(all);
         }
     }
     Err(NoRing::Mute)

@@ -3,19 +3,23 @@
 
 use super::caps::{Caps, IoDriver};
 use super::open::{self, Opened, has};
-use crate::config::LOOK_ROUNDS;
+use super::queue::Queue;
+use crate::config::{EASE_MS, EASE_SHARE, LOOK_ROUNDS};
 use crate::error::NoRing;
 use crate::park::Parker;
-use crate::sync::{Arc, Completion, Port, Stay};
+use crate::sync::{Arc, Completion, Port, Stay, Woken};
 use crate::sys::fork_generation;
 use io_uring::squeue::Entry;
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::mem::ManuallyDrop;
 use std::time::{Duration, Instant};
 
 /// Tags that are no operation's: of the poll of the bell, and of cancellations.
 const BELL: u64 = u64::MAX;
 const CANCELLED: u64 = u64::MAX - 1;
+
+/// How long the kernel may have all that it may have before it is judged by what has completed.
+const EASE: Duration = Duration::from_millis(EASE_MS);
 
 /// How often those that are still there are cancelled again at the end.
 const AGAIN: Duration = Duration::from_millis(20);
@@ -37,13 +41,18 @@ pub struct Ring {
     armed: bool,
     urgent: VecDeque<Urgent>,
     /// Operations that the kernel has not got, because it has enough.
-    queue: VecDeque<Entry>,
+    queue: Queue,
     /// Operations that the kernel has.
     sent: usize,
     /// How many it may have.
     cap: usize,
-    /// Since the last look, one has ended.
-    moved: bool,
+    /// It has all that it may have, and more wait.
+    full: bool,
+    /// Since when it was full, or was judged as such, and how many have ended since.
+    judged: Option<Instant>,
+    ended: usize,
+    /// The tags of those that the kernel has, where it cannot be asked to cancel everything.
+    tags: Option<HashSet<u64>>,
     /// Completions that nobody has been told of.
     done: VecDeque<Completion>,
     driver: IoDriver,
@@ -74,17 +83,20 @@ impl Ring {
     /// [`NoRing`] says what is missing. The parker keeps its bell.
     pub fn open(caps: &Caps, parker: &Arc<Parker>) -> Result<Ring, NoRing> {
         let bell = parker.hang_bell()?;
-        let Opened { port, driver, operations } = open::open(caps, bell)?;
+        let Opened { port, driver, operations, cancel_all } = open::open(caps, bell)?;
         let cap = port.completions() / 2;
         Ok(Ring {
             port: ManuallyDrop::new(port),
             parker: parker.clone(),
             armed: false,
             urgent: VecDeque::new(),
-            queue: VecDeque::new(),
+            queue: Queue::default(),
             sent: 0,
             cap,
-            moved: false,
+            full: false,
+            judged: None,
+            ended: 0,
+            tags: (!cancel_all).then(HashSet::new),
             done: VecDeque::new(),
             driver,
             operations,
@@ -126,14 +138,19 @@ impl Ring {
     pub unsafe fn push(&mut self, entry: Entry, tag: u64) {
         debug_assert!(tag < CANCELLED, "a tag of the ring's own");
         self.counts.pushed += 1;
-        self.queue.push_back(entry.user_data(tag));
+        self.queue.push(entry.user_data(tag));
     }
 
-    /// Asks for the end of an operation: it completes in any case, with ECANCELED or with what it was about to. It is
-    /// asked for before anything that is pushed later goes out, so the tag may be used again once it has completed.
-    pub fn cancel(&mut self, tag: u64) {
-        if let Some(at) = self.queue.iter().position(|entry| entry.get_user_data() == tag) {
-            self.queue.remove(at);
+    /// The number of the next push, by which [`Ring::cancel`] finds it.
+    pub fn turn(&self) -> u64 {
+        self.queue.turn()
+    }
+
+    /// Asks for the end of an operation that was pushed at `turn`: it completes in any case, with ECANCELED or with
+    /// what it was about to. It is asked for before anything that is pushed later goes out, so the tag may be used
+    /// again once it has completed.
+    pub fn cancel(&mut self, tag: u64, turn: u64) {
+        if self.queue.take_out(turn, tag) {
             self.done.push_back(Completion { tag, result: -libc::ECANCELED, flags: 0 });
         } else {
             self.urgent.push_back(Urgent::Cancel(tag));
@@ -166,8 +183,12 @@ impl Ring {
         if self.forked() {
             return false;
         }
-        let sendable = !self.queue.is_empty() && self.sent < self.cap;
-        sendable || !self.urgent.is_empty() || !self.done.is_empty() || self.port.unsent() != 0 || self.port.has_news()
+        // With some that wait: or nobody would see that none of the others completes.
+        !self.queue.is_empty()
+            || !self.urgent.is_empty()
+            || !self.done.is_empty()
+            || self.port.unsent() != 0
+            || self.port.has_news()
     }
 
     /// Operations that have not been handed over.
@@ -184,7 +205,7 @@ impl Ring {
         for _ in 0..LOOK_ROUNDS {
             self.take_in();
             self.fill();
-            if self.port.unsent() == 0 && !self.port.withholds() || !self.enter(Stay::No) {
+            if self.port.unsent() == 0 && !self.port.withholds() || self.enter(Stay::No).is_none() {
                 break;
             }
         }
@@ -198,28 +219,48 @@ impl Ring {
         if self.forked() {
             return false;
         }
+        // A limit beyond what the clock can say is no limit.
+        let deadline = limit.and_then(|limit| Instant::now().checked_add(limit));
         // Whoever rings from here on has found the owner in its ring: what is heard before the sleep is instead of it.
         let rung = self.counts.rung;
-        self.ease();
-        self.fill();
-        while self.has_more() {
-            // More than the queue has room for.
-            if !self.enter(Stay::No) {
-                return false;
-            }
-            self.take_in();
+        loop {
+            self.ease();
             self.fill();
-        }
-        let heard = self.has_done() || self.counts.rung != rung;
-        let slept = heard || self.enter(limit.map_or(Stay::Until, Stay::AtMost));
-        self.take_in();
-        for _ in 0..LOOK_ROUNDS {
-            if !self.port.withholds() || !self.enter(Stay::No) {
-                break;
+            while self.has_more() {
+                // More than the queue has room for.
+                if self.enter(Stay::No).is_none() {
+                    return false;
+                }
+                self.take_in();
+                self.fill();
             }
+            let heard = self.has_done() || self.counts.rung != rung;
+            let slept = if heard { Some(Woken::Early) } else { self.enter(self.stay(deadline)) };
             self.take_in();
+            for _ in 0..LOOK_ROUNDS {
+                if !self.port.withholds() || self.enter(Stay::No).is_none() {
+                    break;
+                }
+                self.take_in();
+            }
+            let Some(woken) = slept else { return false };
+            // A signal and the end of a cancellation are nothing that anybody sleeps for.
+            let news = self.has_done() || self.counts.rung != rung;
+            let over = deadline.is_some_and(|deadline| Instant::now() >= deadline);
+            if news || over || woken == Woken::Over && !self.full {
+                return true;
+            }
         }
-        slept
+    }
+
+    /// Until the deadline; not so long that those who wait are forgotten.
+    fn stay(&self, deadline: Option<Instant>) -> Stay {
+        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        match left {
+            _ if self.full => Stay::AtMost(left.map_or(EASE, |left| left.min(EASE))),
+            Some(left) => Stay::AtMost(left),
+            None => Stay::Until,
+        }
     }
 
     /// Something has to go out, the poll of the bell included, that the submission queue has no room for.
@@ -228,20 +269,30 @@ impl Ring {
         unarmed || (!self.queue.is_empty() && self.sent < self.cap) || !self.urgent.is_empty()
     }
 
-    /// Nothing that was in flight at the last look has completed, and there are more that wait for room: what is in
+    /// Hardly any of what is in flight has completed for a while, and there are more that wait for room: what is in
     /// flight may wait for ever, so the kernel gets more. Should the completion queue be too small for all of them,
     /// the kernel keeps the rest.
     fn ease(&mut self) {
-        let full = self.sent >= self.cap && !self.queue.is_empty();
-        if full && !self.moved {
-            self.cap *= 2;
+        if !self.full {
+            self.judged = None;
+            return;
         }
-        self.moved = false;
+        let now = Instant::now();
+        if let Some(judged) = self.judged {
+            if now.duration_since(judged) < EASE {
+                return;
+            }
+            if self.ended * EASE_SHARE < self.cap {
+                self.cap *= 2;
+            }
+        }
+        self.judged = Some(now);
+        self.ended = 0;
     }
 
     /// Moves into the submission queue what it has room for.
     fn fill(&mut self) {
-        let Ring { port, parker, armed, urgent, queue, sent, cap, counts, .. } = self;
+        let Ring { port, parker, armed, urgent, queue, sent, cap, counts, full, tags, .. } = self;
         let mut room = port.room();
         if !*armed && room != 0 {
             let Some(bell) = parker.bell() else { return };
@@ -264,20 +315,24 @@ impl Ring {
         }
         while room != 0
             && *sent < *cap
-            && let Some(entry) = queue.pop_front()
+            && let Some(entry) = queue.pop()
         {
             push(port, &entry);
+            if let Some(tags) = tags {
+                tags.insert(entry.get_user_data());
+            }
             *sent += 1;
             room -= 1;
         }
+        *full = *sent >= *cap && !queue.is_empty();
     }
 
-    /// One call. False: the kernel has no room now, or the ring is of no use.
-    fn enter(&mut self, stay: Stay) -> bool {
+    /// One call. `None`: the kernel has no room now, or the ring is of no use.
+    fn enter(&mut self, stay: Stay) -> Option<Woken> {
         self.counts.enters += 1;
         let entered = self.port.enter(stay);
         self.counts.refused += u64::from(entered.is_err());
-        entered.is_ok()
+        entered.ok()
     }
 
     /// Takes in what is in the completion queue.
@@ -292,7 +347,10 @@ impl Ring {
                 _ => {
                     if !completion.more() {
                         self.sent -= 1;
-                        self.moved = true;
+                        self.ended += 1;
+                        if let Some(tags) = &mut self.tags {
+                            tags.remove(&completion.tag);
+                        }
                     }
                     self.done.push_back(completion);
                 }
@@ -313,7 +371,7 @@ impl Ring {
         }
         let deadline = Instant::now().checked_add(limit);
         loop {
-            while let Some(entry) = self.queue.pop_front() {
+            while let Some(entry) = self.queue.pop() {
                 self.done.push_back(Completion { tag: entry.get_user_data(), result: -libc::ECANCELED, flags: 0 });
             }
             while let Some(completion) = self.pop() {
@@ -326,8 +384,10 @@ impl Ring {
             if left.is_zero() {
                 return false;
             }
-            if self.sent != 0 {
-                self.urgent.push_back(Urgent::CancelAll);
+            match &self.tags {
+                _ if self.sent == 0 => {}
+                Some(tags) => self.urgent.extend(tags.iter().copied().map(Urgent::Cancel)),
+                None => self.urgent.push_back(Urgent::CancelAll),
             }
             if !self.wait(Some(left.min(AGAIN))) {
                 std::thread::sleep(left.min(AGAIN));

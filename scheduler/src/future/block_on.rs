@@ -94,6 +94,11 @@ pub(crate) unsafe fn insert_timer(node: Pin<&Node>, tick: u64, waker: Waker) -> 
     Some(timers.clone())
 }
 
+/// The calling thread keeps time: a sleep may be polled here.
+pub(crate) fn keeps_time() -> bool {
+    current().is_some() || !FRAME.get().is_null()
+}
+
 impl Frame {
     /// Runs `body` as the outermost `block_on` of this thread, or inside of another one.
     fn enter<R>(body: impl FnOnce(&Frame) -> R) -> R {

@@ -1,13 +1,24 @@
 //! Accepting connections, also when there are too many.
 
+use super::blocking::blocking;
 use super::fallback::reactor::Direction;
 use super::socket::Socket;
 use crate::config::{ACCEPT_WAIT_MAX_MS, ACCEPT_WAIT_MS};
+use crate::future::block_on::keeps_time;
 use crate::sync::{AtomicU32, Relaxed};
 use crate::time::sleep;
 use socket2::SockAddr;
 use std::io;
 use std::time::Duration;
+
+/// Waits, whoever polls: where nobody keeps time, on a thread that may block. Without any such thread it does not wait.
+async fn pause(time: Duration) {
+    if keeps_time() {
+        sleep(time).await;
+    } else {
+        let _ = blocking(move || std::thread::sleep(time)).await;
+    }
+}
 
 /// A listening socket.
 pub(super) struct Listener {
@@ -56,7 +67,7 @@ impl Listener {
                     // Relaxed: as above.
                     let before = self.refused.fetch_add(1, Relaxed);
                     let wait = ACCEPT_WAIT_MS << before.min(16);
-                    sleep(Duration::from_millis(wait.min(ACCEPT_WAIT_MAX_MS))).await;
+                    pause(Duration::from_millis(wait.min(ACCEPT_WAIT_MAX_MS))).await;
                     return Err(error);
                 }
                 _ => return Err(error),

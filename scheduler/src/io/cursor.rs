@@ -96,7 +96,7 @@ impl Cursor {
     fn start_write(&mut self, buf: Vec<u8>, offset: u64) {
         let len = buf.len();
         let offset = i64::try_from(offset).unwrap_or(i64::MAX);
-        self.work = Work::Write(Op::new(WriteAt { fd: self.file.fd(), buf, done: 0, offset }), len);
+        self.work = Work::Write(Op::new(WriteAt::new(self.file.fd(), buf, 0, offset)), len);
     }
 
     /// Bytes that have been read and not taken.
@@ -125,7 +125,7 @@ impl AsyncRead for Cursor {
             buf.clear();
             buf.reserve_exact(to.len().min(PIECE));
             let offset = i64::try_from(this.position).map_err(|_| too_far())?;
-            this.work = Work::Read(Op::new(ReadAt { fd: this.file.fd(), buf, offset }));
+            this.work = Work::Read(Op::new(ReadAt::new(this.file.fd(), buf, offset)));
         }
     }
 }

@@ -1,10 +1,15 @@
 //! Directories, and names of hosts: the library's calls, on threads that may block.
 
 use super::blocking::blocking;
+use super::fallback::pool;
+use super::node::{Operation, Right};
+use super::op::Op;
+use crate::sys::result;
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::io;
+use std::mem::replace;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 
@@ -34,34 +39,67 @@ const BATCH: usize = 128;
 pub async fn read_dir(path: impl AsRef<Path>) -> io::Result<ReadDir> {
     let path = path.as_ref().to_owned();
     let entries = blocking(move || std::fs::read_dir(path)).await.map_err(|refused| refused.reason)??;
-    Ok(ReadDir { entries: Some(entries), read: VecDeque::new() })
+    Ok(ReadDir { source: Source::There(entries), read: VecDeque::new() })
 }
 
 /// The entries of a directory, in no order, without `.` and `..`.
 pub struct ReadDir {
     /// What has not been read yet.
-    entries: Option<std::fs::ReadDir>,
+    source: Source,
     read: VecDeque<io::Result<DirEntry>>,
 }
 
+enum Source {
+    There(std::fs::ReadDir),
+    Reading(Op<Batch>),
+    Over,
+}
+
 impl ReadDir {
-    /// The next entry. Dropped before it is ready, it may have lost some: the directory is read no further then.
+    /// The next entry. Dropped before it is ready, it has taken none.
     ///
     /// # Errors
-    /// What the system says; the next call goes on behind that entry.
+    /// What the system says; the next call goes on behind that entry. Without a thread that may block: why there is
+    /// none, and the next call asks for one again.
     pub async fn next(&mut self) -> io::Result<Option<DirEntry>> {
-        if self.read.is_empty()
-            && let Some(mut entries) = self.entries.take()
-        {
-            let batch = move || {
-                let batch: VecDeque<_> = entries.by_ref().take(BATCH).map(|entry| entry.map(DirEntry::new)).collect();
-                (batch, entries)
+        loop {
+            if let Some(entry) = self.read.pop_front() {
+                return entry.map(Some);
+            }
+            self.source = match replace(&mut self.source, Source::Over) {
+                Source::Over => return Ok(None),
+                Source::There(entries) => Source::Reading(Op::new(Batch { entries, read: VecDeque::new() })),
+                reading => reading,
             };
-            let (batch, entries) = blocking(batch).await.map_err(|refused| refused.reason)?;
-            self.entries = (batch.len() == BATCH).then_some(entries);
-            self.read = batch;
+            if let Source::Reading(op) = &mut self.source {
+                let (done, Batch { entries, read }) = op.await;
+                let whole = read.len() == BATCH || done.is_err();
+                self.source = if whole { Source::There(entries) } else { Source::Over };
+                self.read = read;
+                done?;
+            }
         }
-        self.read.pop_front().transpose()
+    }
+}
+
+/// Reads some entries. Comes back as it was if there is no thread for it.
+struct Batch {
+    entries: std::fs::ReadDir,
+    read: VecDeque<io::Result<DirEntry>>,
+}
+
+impl Operation for Batch {
+    type Output = (io::Result<i32>, Batch);
+
+    fn run(&mut self) -> i32 {
+        self.read = self.entries.by_ref().take(BATCH).map(|entry| entry.map(DirEntry::new)).collect();
+        0
+    }
+    fn output(self, done: i32) -> Self::Output {
+        (result(done).map(|_| done), self)
+    }
+    fn send(right: Right) {
+        pool::send(right);
     }
 }
 

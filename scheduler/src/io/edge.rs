@@ -1,13 +1,14 @@
 //! Tasks that wait for the same event, which may come again.
 
+use crate::sync::{Mutex, MutexGuard, planted};
 use crate::task::waiting::Waiting;
 use std::mem::replace;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::task::{Wake, Waker};
 
 /// Counts events as *ticks*, and tells whoever waits. Who waits reads the ticks before it looks for itself.
 #[derive(Default)]
-pub(super) struct Edge(Mutex<Inside>);
+pub struct Edge(Mutex<Inside>);
 
 #[derive(Default)]
 struct Inside {
@@ -17,8 +18,14 @@ struct Inside {
     last: u64,
 }
 
+impl Inside {
+    fn count(&mut self) {
+        self.ticks += u64::from(!planted("edge-no-tick"));
+    }
+}
+
 /// A place among those who wait.
-pub(super) type Place = u64;
+pub type Place = u64;
 
 impl Edge {
     fn lock(&self) -> MutexGuard<'_, Inside> {
@@ -26,12 +33,12 @@ impl Edge {
     }
 
     /// Events so far: to be read before the look that says that there is nothing.
-    pub(super) fn ticks(&self) -> u64 {
+    pub fn ticks(&self) -> u64 {
         self.lock().ticks
     }
 
     /// `waker` is told at the first event after `ticks`. False: there has been one.
-    pub(super) fn wait(&self, ticks: u64, place: &mut Option<Place>, waker: &Waker) -> bool {
+    pub fn wait(&self, ticks: u64, place: &mut Option<Place>, waker: &Waker) -> bool {
         // A clone is foreign code: not under the lock.
         let waker = waker.clone();
         let mut inside = self.lock();
@@ -55,7 +62,7 @@ impl Edge {
     }
 
     /// Nobody waits there any more.
-    pub(super) fn forget(&self, place: Place) {
+    pub fn forget(&self, place: Place) {
         let mut inside = self.lock();
         let at = inside.waiters.iter().position(|(number, _)| *number == place);
         let gone = at.map(|at| inside.waiters.swap_remove(at));
@@ -64,9 +71,9 @@ impl Edge {
     }
 
     /// It has come. `wakers` is empty, and is so afterwards: room that is used again.
-    pub(super) fn raise(&self, wakers: &mut Vec<Waker>) {
+    pub fn raise(&self, wakers: &mut Vec<Waker>) {
         let mut inside = self.lock();
-        inside.ticks += 1;
+        inside.count();
         wakers.extend(inside.waiters.drain(..).map(|(_, waker)| waker));
         drop(inside);
         // Foreign code: not under the lock.
@@ -80,7 +87,7 @@ impl Wake for Edge {
     }
     fn wake_by_ref(self: &Arc<Self>) {
         let mut inside = self.lock();
-        inside.ticks += 1;
+        inside.count();
         // Most often there is one.
         let first = inside.waiters.pop();
         let others: Vec<_> = inside.waiters.drain(..).collect();

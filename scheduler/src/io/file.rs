@@ -73,7 +73,7 @@ impl File {
     /// `InvalidInput` for an offset beyond `i64::MAX`, and what the system says.
     pub async fn read_at<B: BufMut>(&self, buf: B, offset: u64) -> (io::Result<usize>, B) {
         match signed(offset) {
-            Ok(offset) => Op::new(ReadAt { fd: self.fd.clone(), buf, offset }).await,
+            Ok(offset) => Op::new(ReadAt::new(self.fd.clone(), buf, offset)).await,
             Err(error) => (Err(error), buf),
         }
     }
@@ -88,7 +88,7 @@ impl File {
 
     async fn write_part<B: Buf>(&self, buf: B, done: usize, offset: u64) -> (io::Result<usize>, B) {
         match signed(offset) {
-            Ok(offset) => Op::new(WriteAt { fd: self.fd.clone(), buf, done, offset }).await,
+            Ok(offset) => Op::new(WriteAt::new(self.fd.clone(), buf, done, offset)).await,
             Err(error) => (Err(error), buf),
         }
     }

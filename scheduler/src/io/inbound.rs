@@ -4,6 +4,7 @@
 //! and whoever comes next finds the operation, or what it has brought.
 
 use super::edge::Edge;
+use super::node::Right;
 use super::op::Op;
 use super::request::Receive;
 use super::socket::{Socket, receive};
@@ -52,28 +53,36 @@ impl Default for Inbound {
 }
 
 impl Inbound {
-    /// One look: takes what is there, or sees to it that something is under way. No foreign code is run.
+    /// One look: takes what is there, or sees to it that something is under way.
     pub(super) fn step(&self, socket: &Socket, room: &mut [MaybeUninit<u8>]) -> Step {
+        let (step, right) = self.look(socket, room);
+        // Foreign code perhaps, if there is nobody to do it: nothing is locked.
+        right.into_iter().for_each(way::send);
+        step
+    }
+
+    /// With what is to be sent, if something was begun. No foreign code is run.
+    fn look(&self, socket: &Socket, room: &mut [MaybeUninit<u8>]) -> (Step, Option<Right>) {
         let inside = &mut *self.inside.lock().unwrap_or_else(PoisonError::into_inner);
         let mut unfit = false;
         loop {
             if inside.taken < inside.data.len() {
-                return Step::Done(Ok(inside.give(room)));
+                return (Step::Done(Ok(inside.give(room))), None);
             }
             if let Some(op) = &mut inside.receiving {
                 let Poll::Ready((received, buf)) = Pin::new(op).poll_now(&mut Context::from_waker(&self.waker)) else {
-                    return Step::Wait;
+                    return (Step::Wait, None);
                 };
                 inside.receiving = None;
                 (inside.data, inside.taken) = (buf, 0);
                 match received {
-                    Ok(0) => return Step::Done(Ok(0)),
+                    Ok(0) => return (Step::Done(Ok(0)), None),
                     Ok(bytes) => inside.dry = bytes < inside.data.capacity(),
                     Err(error) => {
                         inside.data.clear();
                         inside.dry = false;
                         if !says_nothing(&error) {
-                            return Step::Done(Err(error));
+                            return (Step::Done(Err(error)), None);
                         }
                         unfit = true;
                     }
@@ -86,19 +95,21 @@ impl Inbound {
                     Err(error) if error.kind() == ErrorKind::WouldBlock => {}
                     result => {
                         inside.dry = result.as_ref().is_ok_and(|bytes| (1..room.len()).contains(bytes));
-                        return Step::Done(result);
+                        return (Step::Done(result), None);
                     }
                 }
             }
             if unfit || !way::has_ring() {
                 // Whoever waits elsewhere tries first.
                 inside.dry = false;
-                return Step::Otherwise;
+                return (Step::Otherwise, None);
             }
             let mut buf = take(&mut inside.data);
             buf.clear();
             buf.reserve_exact(room.len().clamp(RECEIVE_LEAST, RECEIVE));
-            inside.receiving = Some(Op::new(Receive { fd: socket.fd(), buf }));
+            let (receiving, right) = Op::begun(Receive { fd: socket.fd(), buf }, self.waker.clone());
+            inside.receiving = Some(receiving);
+            return (Step::Wait, Some(right));
         }
     }
 }

@@ -17,7 +17,6 @@ mod blocking;
 mod buf;
 mod cursor;
 mod dir;
-mod edge;
 mod fallback;
 mod file;
 mod inbound;
@@ -30,6 +29,8 @@ mod udp;
 mod unix;
 mod way;
 
+#[doc(hidden)]
+pub mod edge;
 #[doc(hidden)]
 pub mod node;
 #[doc(hidden)]

@@ -27,6 +27,10 @@ pub trait Operation: Send + Unpin + 'static {
         None
     }
 
+    /// Polling thread, once, when it is in its place: takes down where everything is. From here to `output` no foreign
+    /// code is run.
+    fn settle(&mut self) {}
+
     /// Does it, on a thread that may wait. Does not unwind.
     fn run(&mut self) -> i32;
 
@@ -96,8 +100,8 @@ pub struct Header {
     pub(super) waker: Racy<Option<Waker>>,
     /// The driver's until it completes, then that of whoever takes the operation out.
     result: Racy<i32>,
-    /// The driver's until it has begun, then everybody's to read: whose ring does it.
-    seat: Racy<Option<Arc<Seat>>>,
+    /// The driver's until it has begun, then everybody's to read: whose ring does it, and the turn of the push there.
+    seat: Racy<Option<(Arc<Seat>, u64)>>,
 }
 
 /// A worker with a ring.
@@ -114,7 +118,7 @@ struct Vtable {
     code: Option<u8>,
     /// See [`Operation::again`].
     again: fn(i32) -> bool,
-    /// The caller has started it, and nobody else uses the operation.
+    /// The caller is the driver, and nobody else uses the operation.
     run: unsafe fn(NonNull<Header>) -> i32,
     /// The same.
     entry: unsafe fn(NonNull<Header>) -> Option<Entry>,
@@ -159,6 +163,18 @@ impl<T: Operation> Node<T> {
         // SAFETY: fresh memory of this layout.
         unsafe { memory.write(Node { header, operation: Racy::new(Some(operation)) }) };
         memory
+    }
+
+    /// # Safety
+    /// As for [`Vtable::run`], and the node is of this type.
+    pub(super) unsafe fn settle(header: NonNull<Header>) {
+        // SAFETY: alive, and of this type.
+        let node = unsafe { header.cast::<Self>().as_ref() };
+        node.operation.with(|operation| {
+            // SAFETY: the driver's.
+            let operation = unsafe { &mut *operation };
+            operation.as_mut().expect("taken only when it is done").settle();
+        });
     }
 
     /// # Safety
@@ -244,8 +260,9 @@ impl Right {
         unsafe { self.0.as_ref() }
     }
 
-    /// Before anything is done: by whose ring, if it is one. False: nobody wants it any more; complete it.
-    pub fn start(&self, seat: Option<Arc<Seat>>) -> bool {
+    /// Before anything is done: by whose ring and at which turn, if it is one. False: nobody wants it any more;
+    /// complete it.
+    pub fn start(&self, seat: Option<(Arc<Seat>, u64)>) -> bool {
         // SAFETY: the driver's until it has begun.
         self.header().seat.with(|place| unsafe { *place = seat });
         self.header().state.start()
@@ -269,7 +286,7 @@ impl Right {
 
     /// The ring's operation. The right is to be left to the kernel: [`Right::into_tag`].
     pub(super) fn entry(&self) -> Option<Entry> {
-        // SAFETY: alive; the driver has it, and has started.
+        // SAFETY: alive; the driver has it.
         unsafe { (self.header().vtable.entry)(self.0) }
     }
 
@@ -360,10 +377,19 @@ impl Request {
 
     /// Whose ring does it.
     pub fn seat(&self) -> Option<Arc<Seat>> {
+        self.begun_by(|(seat, _)| seat.clone())
+    }
+
+    /// The turn at which it was pushed there.
+    pub(super) fn turn(&self) -> u64 {
+        self.begun_by(|(_, turn)| *turn).expect("in a ring")
+    }
+
+    fn begun_by<R>(&self, read: impl FnOnce(&(Arc<Seat>, u64)) -> R) -> Option<R> {
         // SAFETY: a reference.
         let header = unsafe { self.0.as_ref() };
         // SAFETY: it has begun, so nobody writes there any more; reading at once does no harm.
-        header.seat.with(|seat| unsafe { &*seat }.clone())
+        header.seat.with(|seat| unsafe { &*seat }.as_ref().map(read))
     }
 
     /// The request as an item for an inbox.

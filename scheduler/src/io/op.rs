@@ -37,9 +37,16 @@ impl<T: Operation> Op<T> {
         Op { stage: Stage::Fresh(operation) }
     }
 
-    /// As `poll`, for a task that has paid for it already.
+    /// As `poll` of one that was begun, for a task that has paid for it already.
     pub(super) fn poll_now(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T::Output> {
         self.get_mut().advance(context, |_| Poll::Ready(()))
+    }
+
+    /// Begins it, with everything but [`Operation::try_now`] and [`Operation::send`]: that is for the caller to do, who
+    /// may have something locked here and nothing there.
+    pub(super) fn begun(operation: T, waker: Waker) -> (Self, Right) {
+        let node = Node::make(operation, waker);
+        (Op { stage: Stage::Sent(node, ignore::<T>) }, Right(node.cast()))
     }
 
     fn advance(&mut self, context: &Context<'_>, pay: fn(&Context<'_>) -> Poll<()>) -> Poll<T::Output> {
@@ -73,9 +80,11 @@ impl<T: Operation> Op<T> {
         if let Some(result) = operation.try_now() {
             return Poll::Ready(operation.output(result));
         }
-        let node = Node::make(operation, context.waker().clone());
-        self.stage = Stage::Sent(node, ignore::<T>);
-        T::send(Right(node.cast()));
+        let (begun, right) = Op::begun(operation, context.waker().clone());
+        *self = begun;
+        // SAFETY: the driver's, whose right is here. A panic of a buffer's drops it, so that nothing is ever done.
+        unsafe { Node::<T>::settle(right.0) };
+        T::send(right);
         Poll::Pending
     }
 

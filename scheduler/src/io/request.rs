@@ -21,6 +21,22 @@ fn most(len: usize) -> u32 {
     len.min(0x7fff_f000) as u32
 }
 
+/// Where a buffer has its bytes or its room: asked once, on the polling thread, for the answer is foreign code.
+#[derive(Clone, Copy)]
+struct Place {
+    start: *mut u8,
+    len: usize,
+}
+
+impl Default for Place {
+    fn default() -> Self {
+        Place { start: std::ptr::null_mut(), len: 0 }
+    }
+}
+
+// SAFETY: of a buffer that may be sent, and goes with it.
+unsafe impl Send for Place {}
+
 /// Opens a path.
 pub(super) struct Open {
     pub(super) path: CString,
@@ -53,9 +69,16 @@ impl Operation for Open {
 
 /// Reads at an offset.
 pub(super) struct ReadAt<B> {
-    pub(super) fd: Arc<OwnedFd>,
-    pub(super) buf: B,
-    pub(super) offset: i64,
+    fd: Arc<OwnedFd>,
+    buf: B,
+    offset: i64,
+    place: Place,
+}
+
+impl<B: BufMut> ReadAt<B> {
+    pub(super) fn new(fd: Arc<OwnedFd>, buf: B, offset: i64) -> Self {
+        ReadAt { fd, buf, offset, place: Place::default() }
+    }
 }
 
 impl<B: BufMut> Operation for ReadAt<B> {
@@ -72,16 +95,18 @@ impl<B: BufMut> Operation for ReadAt<B> {
         // 5.9 and 5.10 say 0 before the end as well, see readv(2).
         (read > 0).then_some(read)
     }
+    fn settle(&mut self) {
+        let room = self.buf.room();
+        self.place = Place { start: room.as_mut_ptr().cast(), len: room.len() };
+    }
     const CODE: Option<u8> = Some(opcode::Read::CODE);
     fn entry(&mut self) -> Option<Entry> {
-        let room = self.buf.room();
-        let read = opcode::Read::new(fd(&self.fd), room.as_mut_ptr().cast(), most(room.len()));
+        let read = opcode::Read::new(fd(&self.fd), self.place.start, most(self.place.len));
         Some(read.offset(self.offset as u64).build())
     }
     fn run(&mut self) -> i32 {
-        let room = self.buf.room();
-        // SAFETY: the room of the buffer.
-        unsafe { file::read_at(self.fd.as_fd(), room.as_mut_ptr().cast(), room.len(), self.offset) }
+        // SAFETY: the room of the buffer, which has not been moved.
+        unsafe { file::read_at(self.fd.as_fd(), self.place.start, self.place.len, self.offset) }
     }
     fn output(mut self, bytes: i32) -> Self::Output {
         (fill(&mut self.buf, result(bytes)), self.buf)
@@ -90,26 +115,35 @@ impl<B: BufMut> Operation for ReadAt<B> {
 
 /// Writes at an offset.
 pub(super) struct WriteAt<B> {
-    pub(super) fd: Arc<OwnedFd>,
-    pub(super) buf: B,
+    fd: Arc<OwnedFd>,
+    buf: B,
     /// Bytes of the buffer that have been written.
-    pub(super) done: usize,
-    pub(super) offset: i64,
+    done: usize,
+    offset: i64,
+    place: Place,
+}
+
+impl<B: Buf> WriteAt<B> {
+    pub(super) fn new(fd: Arc<OwnedFd>, buf: B, done: usize, offset: i64) -> Self {
+        WriteAt { fd, buf, done, offset, place: Place::default() }
+    }
 }
 
 impl<B: Buf> Operation for WriteAt<B> {
     type Output = (io::Result<usize>, B);
 
+    fn settle(&mut self) {
+        let bytes = &self.buf.bytes()[self.done..];
+        self.place = Place { start: bytes.as_ptr().cast_mut(), len: bytes.len() };
+    }
     const CODE: Option<u8> = Some(opcode::Write::CODE);
     fn entry(&mut self) -> Option<Entry> {
-        let bytes = &self.buf.bytes()[self.done..];
-        let write = opcode::Write::new(fd(&self.fd), bytes.as_ptr(), most(bytes.len()));
+        let write = opcode::Write::new(fd(&self.fd), self.place.start, most(self.place.len));
         Some(write.offset(self.offset as u64).build())
     }
     fn run(&mut self) -> i32 {
-        let bytes = &self.buf.bytes()[self.done..];
-        // SAFETY: the bytes of the buffer.
-        unsafe { file::write_at(self.fd.as_fd(), bytes.as_ptr(), bytes.len(), self.offset) }
+        // SAFETY: the bytes of the buffer, which has not been moved.
+        unsafe { file::write_at(self.fd.as_fd(), self.place.start, self.place.len, self.offset) }
     }
     fn output(self, bytes: i32) -> Self::Output {
         (result(bytes), self.buf)

@@ -2,7 +2,7 @@
 
 use super::buf::as_room;
 use super::edge::Place;
-use super::fallback::reactor::{Direction, Registered};
+use super::fallback::reactor::{self, Direction, Registered};
 use super::inbound::{Inbound, Step};
 use super::op::Op;
 use super::request::Ready;
@@ -63,7 +63,8 @@ impl Socket {
 
     fn registered(&self) -> io::Result<&Arc<Registered>> {
         if let Some(registered) = self.registered.get() {
-            return Ok(registered);
+            // The parent's thread tells nobody in the child of a fork.
+            return reactor::here().map(|()| registered);
         }
         // Two at once: the second is told that it exists.
         match Registered::new(self.fd.as_fd()) {

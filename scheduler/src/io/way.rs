@@ -33,7 +33,7 @@ fn is(seat: &Seat, context: &Context) -> bool {
 
 /// Queues an operation that has to wait.
 pub(super) fn send(right: Right) {
-    let Some(context) = current().filter(|context| right.code().is_some() && context.shared.rings) else {
+    let Some(context) = current().filter(|context| right.code().is_some() && may_have_rings(context)) else {
         return pool::send(right);
     };
     let mut right = Some(right);
@@ -60,39 +60,49 @@ fn post(shared: &Shared, right: Right) {
 /// wants it any more.
 fn begin(right: Option<Right>, ring: &mut Ring, context: &Context) -> Option<Right> {
     let right = right?;
-    if !right.code().is_some_and(|code| ring.supports(code)) || !right.start(Some(seat(context))) {
+    if !right.code().is_some_and(|code| ring.supports(code)) {
         return Some(right);
     }
+    // Before the start: what was started and comes back would pass for a request.
     let Some(entry) = right.entry() else { return Some(right) };
+    if !right.start(Some((seat(context), ring.turn()))) {
+        return Some(right);
+    }
     // SAFETY: what it points at is in the node, which the right keeps until `complete` has it back.
     unsafe { ring.push(entry, right.into_tag()) };
     None
 }
 
-/// What waits in the inbox of the calling worker is served.
+/// What waits in the inbox of the calling worker is served. The end of an operation may be foreign code, so what may be
+/// one is left for the call without the ring.
 ///
 /// # Safety
 /// `item` was pushed by [`send`] or [`cancel`].
-pub(super) unsafe fn serve(item: NonNull<Item>, ring: Option<&mut Ring>) {
+pub(super) unsafe fn serve(item: NonNull<Item>, ring: Option<&mut Ring>) -> Option<NonNull<Item>> {
     // SAFETY: the caller's promise.
-    match unsafe { Posted::from_item(item) } {
-        Posted::Right(right) => {
-            let left = match (ring, current()) {
-                (Some(ring), Some(context)) => begin(Some(right), ring, context),
-                _ => Some(right),
-            };
-            // A thread for it: here the ring is in use, and the end of an operation may be foreign code.
-            left.into_iter().for_each(pool::send);
+    match (unsafe { Posted::from_item(item) }, ring, current()) {
+        (Posted::Right(right), Some(ring), Some(context)) => begin(Some(right), ring, context).map(Right::into_item),
+        (Posted::Request(request), Some(ring), _) => {
+            ask(&request, ring);
+            // Perhaps the last reference: a thread that has made the operation good drops its own at any time.
+            Some(request.into_item())
         }
-        Posted::Request(request) => {
-            if let Some(ring) = ring.filter(|_| request.is_wanted()) {
-                ring.cancel(request.tag());
-                // Not the last reference: the kernel has one.
-                drop(request);
-            } else {
-                pool::send_end(request);
-            }
+        (Posted::Right(right), Some(_), None) => Some(right.into_item()),
+        (Posted::Right(right), None, _) => {
+            pool::send(right);
+            None
         }
+        (Posted::Request(request), None, _) => {
+            drop(request);
+            None
+        }
+    }
+}
+
+/// On the thread whose ring does it, unless it is done.
+fn ask(request: &Request, ring: &mut Ring) {
+    if request.is_wanted() {
+        ring.cancel(request.tag(), request.turn());
     }
 }
 
@@ -100,15 +110,11 @@ pub(super) unsafe fn serve(item: NonNull<Item>, ring: Option<&mut Ring>) {
 pub(super) fn cancel(request: Request) {
     // A thread in a system call is not interrupted.
     let Some(seat) = request.seat() else { return };
-    if let Some(context) = current().filter(|context| is(&seat, context)) {
-        let asked = context.with_ring(|ring| {
-            if request.is_wanted() {
-                ring.cancel(request.tag());
-            }
-        });
-        if asked.is_some() {
-            return;
-        }
+    if let Some(context) = current().filter(|context| is(&seat, context))
+        && context.with_ring(|ring| ask(&request, ring)).is_some()
+    {
+        // What is dropped here may be the last reference: the ring is not borrowed.
+        return;
     }
     // SAFETY: the request's, in no inbox; the node stays where it is.
     if let Err(item) = unsafe { seat.shared.post_to(seat.index, request.into_item()) } {
@@ -135,9 +141,14 @@ pub(crate) fn complete(completion: Completion) {
 /// A ring would do operations of the calling thread.
 pub(super) fn has_ring() -> bool {
     current().is_some_and(|context| {
-        context.shared.rings
+        may_have_rings(context)
             && (context.with_ring(|_| ()).is_some() || context.shared.workers.iter().any(|worker| may(worker.io.get())))
     })
+}
+
+/// They may have some, and are in this process.
+fn may_have_rings(context: &Context) -> bool {
+    context.shared.rings && !context.shared.forked()
 }
 
 /// There is a ring, or nobody has tried.

@@ -25,7 +25,7 @@ pub use cell::{Line, Racy};
 pub use clock::{nanos, nanos_at, pause, ticks, ticks_per_us, yield_now};
 pub use futex::{FutexWord, Wait};
 pub use phase::ForkWord;
-pub use port::{Bell, Completion, Features, Port, Refused, Setup, Stay};
+pub use port::{Bell, Completion, Features, Port, Refused, Setup, Stay, Woken};
 pub use reclaim::{Pin, Reclaimer, Registration};
 pub use wiped::Wiped;
 
@@ -118,4 +118,9 @@ fn weakened(id: &str) -> Option<&'static str> {
         let (name, half) = item.split_once(':').unwrap_or((item, ""));
         (name == id).then_some(half)
     })
+}
+
+/// Real atomics in models, too: for what a process has one of, and no model touches.
+pub mod real {
+    pub use std::sync::atomic::{AtomicPtr, AtomicU32};
 }

@@ -6,4 +6,4 @@ pub use super::port_model::{Bell, Port};
 #[cfg(not(loom))]
 pub use crate::sys::uring::{Bell, Port};
 
-pub use crate::sys::uring::{Completion, Features, Refused, Setup, Stay};
+pub use crate::sys::uring::{Completion, Features, Refused, Setup, Stay, Woken};

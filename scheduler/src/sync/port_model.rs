@@ -1,7 +1,7 @@
 //! The stand-in for the kernel under loom: see the port.
 #![expect(unsafe_code, reason = "the signature of the real twin")]
 
-use crate::sys::uring::{Completion, Features, Refused, Setup, Stay};
+use crate::sys::uring::{Completion, Features, Refused, Setup, Stay, Woken};
 use io_uring::squeue::Entry;
 use loom::sync::{Arc, Condvar, Mutex};
 use std::collections::VecDeque;
@@ -191,10 +191,10 @@ impl Port {
     }
 
     /// See the real twin. A limit is modelled by its hardest case: over at once.
-    pub fn enter(&mut self, stay: Stay) -> Result<(), i32> {
+    pub fn enter(&mut self, stay: Stay) -> Result<Woken, i32> {
         let sent = std::mem::take(&mut self.queue);
         if sent.is_empty() && stay == Stay::No {
-            return Ok(());
+            return Ok(Woken::Early);
         }
         let kernel = self.kernel();
         let mut inner = kernel.inner.lock().unwrap();
@@ -204,6 +204,7 @@ impl Port {
             Stay::AtMost(_) => {
                 drop(inner);
                 loom::thread::yield_now();
+                return Ok(Woken::Over);
             }
             Stay::Until => {
                 while inner.queue.is_empty() {
@@ -211,7 +212,7 @@ impl Port {
                 }
             }
         }
-        Ok(())
+        Ok(Woken::Early)
     }
 
     /// See the real twin.

@@ -82,6 +82,15 @@ pub enum Stay {
     AtMost(Duration),
 }
 
+/// Why [`Port::enter`] is back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Woken {
+    /// For whatever reason, perhaps none.
+    Early,
+    /// The time is over.
+    Over,
+}
+
 #[repr(C)]
 struct WaitArg {
     sigmask: u64,
@@ -230,9 +239,9 @@ impl Port {
     /// What it returns says nothing about whether there are completions: look.
     ///
     /// # Errors
-    /// EINTR (a signal) and ETIME (the time is over) are none. EAGAIN, EBUSY, ENOMEM: the kernel has no room now, and
+    /// EINTR (a signal) is none. EAGAIN, EBUSY, ENOMEM: the kernel has no room now, and
     /// has taken some of the entries or none. EBADR: it has lost completions. All others: the ring is of no use.
-    pub fn enter(&mut self, stay: Stay) -> Result<(), i32> {
+    pub fn enter(&mut self, stay: Stay) -> Result<Woken, i32> {
         let count = self.unsent();
         let mut flags = EnterFlags::GETEVENTS;
         let fd = match self.registered {
@@ -260,10 +269,11 @@ impl Port {
         let rc = unsafe { libc::syscall(call, fd, count as libc::c_long, least, flags, place, size) };
         std::hint::black_box(&timespec);
         if rc >= 0 {
-            return Ok(());
+            return Ok(Woken::Early);
         }
         match io::Error::last_os_error().raw_os_error() {
-            Some(libc::EINTR | libc::ETIME) | None => Ok(()),
+            Some(libc::ETIME) => Ok(Woken::Over),
+            Some(libc::EINTR) | None => Ok(Woken::Early),
             Some(errno) => Err(errno),
         }
     }

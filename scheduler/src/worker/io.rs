@@ -4,13 +4,28 @@
 use super::context::{Context, current};
 use super::shared::Shared;
 use crate::config::{IO_END_MS, IO_RETRY_MS, LOOK_US, STREAK};
-use crate::driver::{Completion, IoDriver, Item, Ring};
+use crate::driver::{Completion, IoDriver, Item, Left, Ring};
 use crate::error::NoRing;
 use crate::park::{Parked, Parker};
-use crate::sync::{Arc, Relaxed, planted};
+use crate::phase::Phase;
+use crate::sync::{Arc, MutexGuard, Relaxed, planted};
 use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::ptr::NonNull;
 use std::time::Duration;
+
+/// What the thread that serves a worker's ring has for whoever is the worker meanwhile.
+#[derive(Default)]
+pub struct Mail {
+    done: VecDeque<Completion>,
+    left: VecDeque<Left>,
+}
+
+impl Mail {
+    fn is_empty(&self) -> bool {
+        self.done.is_empty() && self.left.is_empty()
+    }
+}
 
 /// The owner's half of a worker's I/O.
 pub(super) struct Wires {
@@ -67,7 +82,9 @@ impl Context {
 
     /// The ring, opened if nobody has tried.
     fn opened<'a>(&self, slot: &'a mut Slot) -> Option<&'a mut Ring> {
-        if let Slot::Untried = slot {
+        if let Slot::Untried = slot
+            && !self.shared.forked()
+        {
             *slot = self.open();
         }
         slot.ring()
@@ -97,7 +114,8 @@ impl Context {
     pub(super) fn keep_io(&self) -> bool {
         self.serve_inbox();
         if self.wires.lent() {
-            return self.tell(|| self.me().mail.lock().unwrap_or_else(|e| e.into_inner()).pop_front());
+            self.serve_left();
+            return self.tell(|| self.mail().done.pop_front());
         }
         if let Slot::Open(ring) = &mut *self.wires.ring.borrow_mut()
             && ring.wants_look()
@@ -109,6 +127,18 @@ impl Context {
             Slot::Open(ring) => ring.pop(),
             _ => None,
         })
+    }
+
+    fn mail(&self) -> MutexGuard<'_, Mail> {
+        self.me().mail.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// What the servant of the ring has left to do. Foreign code: the mail is not locked.
+    pub(super) fn serve_left(&self) {
+        while let Some(Left(item)) = { self.mail().left.pop_front() } {
+            // SAFETY: left by a call with the ring.
+            unsafe { Item::end(item) };
+        }
     }
 
     /// Foreign code: the ring is not borrowed.
@@ -141,10 +171,10 @@ impl Context {
         }
         for item in self.me().inbox.take() {
             // SAFETY: taken out.
-            if self.with_ring(|ring| unsafe { Item::serve(item, Some(ring)) }).is_none() {
-                // SAFETY: taken out, and not served.
-                unsafe { Item::serve(item, None) };
-            }
+            let left = self.with_ring(|ring| unsafe { Item::serve(item, Some(ring)) }).unwrap_or(Some(item));
+            // Foreign code: the ring is not borrowed.
+            // SAFETY: taken out and not served, or left.
+            left.into_iter().for_each(|item| unsafe { Item::end(item) });
         }
     }
 
@@ -153,7 +183,7 @@ impl Context {
         if self.wires.lent() {
             // The servant looks at the inbox, and unparks this worker.
             self.serve_inbox();
-            return !self.me().mail.lock().unwrap_or_else(|e| e.into_inner()).is_empty();
+            return !self.mail().is_empty();
         }
         let inbox = !self.me().inbox.is_empty() && !planted("park-no-inbox");
         inbox || matches!(&*self.wires.ring.borrow(), Slot::Open(ring) if ring.has_done())
@@ -199,7 +229,7 @@ impl Context {
     }
 
     /// R5, on the thread that opened the ring, while another one is this worker: serves the ring until `over`, on
-    /// whose parker it sleeps; what completes goes to the worker's mail.
+    /// whose parker it sleeps; what completes, or is left of items, goes to the worker's mail.
     pub(super) fn serve_ring(&self, parker: &Arc<Parker>, over: &dyn Fn() -> bool) {
         let mut slot = self.wires.ring.borrow_mut();
         while !over() {
@@ -216,15 +246,15 @@ impl Context {
             if parker.bell().is_none() {
                 parker.share_bell(&self.me().parker);
             }
-            for item in self.me().inbox.take() {
-                // SAFETY: taken out.
-                unsafe { Item::serve(item, Some(ring)) };
-            }
+            // SAFETY: taken out.
+            let serve = |item| unsafe { Item::serve(item, Some(&mut *ring)) };
+            let left: VecDeque<_> = self.me().inbox.take().filter_map(serve).map(Left).collect();
             ring.look();
-            let mut mail = self.me().mail.lock().unwrap_or_else(|e| e.into_inner());
-            let before = mail.len();
-            mail.extend(std::iter::from_fn(|| ring.pop()));
-            let new = mail.len() > before;
+            let mut mail = self.mail();
+            let before = (mail.done.len(), mail.left.len());
+            mail.left.extend(left);
+            mail.done.extend(std::iter::from_fn(|| ring.pop()));
+            let new = (mail.done.len(), mail.left.len()) != before;
             drop(mail);
             if new {
                 self.me().parker.unpark();
@@ -239,9 +269,8 @@ impl Context {
             }
         }
         // What the other thread has not read any more is told by this one.
-        let mut mail = self.me().mail.lock().unwrap_or_else(|e| e.into_inner());
         if let Slot::Open(ring) = &mut *slot {
-            ring.put_back(mail.drain(..));
+            ring.put_back(self.mail().done.drain(..));
         }
     }
 
@@ -251,7 +280,7 @@ impl Context {
         let slot = self.wires.ring.replace(Slot::None);
         for item in self.me().inbox.close() {
             // SAFETY: taken out. Without the ring: nothing begins any more, and what is in it is cancelled anyway.
-            unsafe { Item::serve(item, None) };
+            unsafe { Item::end(item) };
         }
         if let Slot::Open(mut ring) = slot {
             let limit = Duration::from_millis(IO_END_MS);
@@ -266,10 +295,15 @@ impl Context {
 }
 
 impl Shared {
+    /// This is the child of a fork, where nobody is a worker.
+    pub fn forked(&self) -> bool {
+        self.phase.get() == Phase::Forked
+    }
+
     /// Hands `item` to a worker that has a ring, or has not tried yet, each in turn. Any thread.
     ///
     /// # Errors
-    /// There is none: the item is the caller's again.
+    /// There is none, or this is the child of a fork: the item is the caller's again.
     ///
     /// # Safety
     /// 1. As for [`Inbox::push`](crate::driver::Inbox::push).
@@ -293,11 +327,14 @@ impl Shared {
     /// Hands `item` to worker `index`. Any thread.
     ///
     /// # Errors
-    /// The worker has ended: the item is the caller's again.
+    /// The worker has ended, or is not in this process: the item is the caller's again.
     ///
     /// # Safety
     /// 1. As for [`Inbox::push`](crate::driver::Inbox::push).
     pub unsafe fn post_to(&self, index: usize, item: NonNull<Item>) -> Result<(), NonNull<Item>> {
+        if self.forked() {
+            return Err(item);
+        }
         if !self.wired.load(Relaxed) {
             // Relaxed: before the token, behind which its owner reads it; whoever is up reads it a little later.
             self.wired.store(true, Relaxed);

@@ -1,8 +1,9 @@
 //! The half of a worker that other threads may touch.
 #![expect(unsafe_code, reason = "wakes a futex word by address")]
 
+use super::io::Mail;
 use crate::config::{FORKS, RING};
-use crate::driver::{Completion, Inbox, IoDriver};
+use crate::driver::{Inbox, IoDriver};
 use crate::idle::Heed;
 use crate::park::Parker;
 use crate::policy::{Grain, Hidden};
@@ -12,7 +13,6 @@ use crate::roll::Roll;
 use crate::sync::{Acquire, Arc, AtomicU32, AtomicU64, FutexWord, Line, Mutex, Relaxed, ord};
 use crate::task::raw::Header;
 use crate::timer::{Alarm, Timers};
-use std::collections::VecDeque;
 use std::sync::OnceLock;
 
 /// Counters of one worker: written by it alone with plain adds, read by anybody.
@@ -137,7 +137,7 @@ pub struct Remote {
     /// What others want of its ring.
     pub inbox: Inbox,
     /// What has completed while another thread was this worker.
-    pub mail: Mutex<VecDeque<Completion>>,
+    pub mail: Mutex<Mail>,
     /// What does its I/O, once it has needed to know.
     pub io: OnceLock<IoDriver>,
     /// What it has taken, and when.
@@ -167,7 +167,7 @@ impl Remote {
             seat,
             unbound: AtomicU32::new(0),
             inbox: Inbox::new(),
-            mail: Mutex::new(VecDeque::new()),
+            mail: Mutex::default(),
             io: OnceLock::new(),
             #[cfg(feature = "measure")]
             record: super::record::Record::new(),

@@ -74,6 +74,7 @@ impl Context {
             let _ = over.register(Waiter::new(&parker));
             self.serve_ring(&parker, &|| over.is_set());
             self.wires.servant.replace(None);
+            self.serve_left();
         } else {
             over.wait(&parker);
         }

@@ -4,10 +4,10 @@ use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-/// This test program, with everything but this module.
+/// This test program, with everything but this module and what starts processes of its own.
 fn again() -> Command {
     let mut command = Command::new(std::env::current_exe().expect("the test program"));
-    command.args(["--skip", "denied"]);
+    command.args(["--skip", "denied", "--skip", "many"]);
     command
 }
 
@@ -82,6 +82,24 @@ fn no_shortcuts() {
     let mut command = again();
     refuse(&mut command, libc::ENOSYS, &[libc::SYS_preadv2, libc::SYS_openat2]);
     passes(command);
+}
+
+/// Linux 5.9 and 5.10 say that nothing was read where they should say that it would take waiting.
+#[test]
+fn short_looks() {
+    let mut command = again();
+    refuse(&mut command, 0, &[libc::SYS_preadv2]);
+    passes(command);
+}
+
+#[test]
+fn no_threads() {
+    passes(alone("refused::directories_without_a_thread"));
+}
+
+#[test]
+fn few_descriptors_elsewhere() {
+    passes(alone("refused::accepting_elsewhere"));
 }
 
 /// 64 KiB of locked memory, and no privilege to exceed it.

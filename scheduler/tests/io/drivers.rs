@@ -1,8 +1,12 @@
 //! Which driver does it: what was asked for, as far as it can be had.
 
 use crate::support::{Scratch, here, in_time, noise};
+use futures_lite::AsyncReadExt;
 use scheduler::io::{File, TcpListener, TcpStream};
 use scheduler::{Io, Scheduler};
+use std::io::Write;
+use std::sync::Arc;
+use std::time::Duration;
 
 /// Waits for sockets, and a file that is not read at once.
 async fn some_of_all() -> std::io::Result<()> {
@@ -95,4 +99,35 @@ fn from_hand_to_hand() {
         assert_eq!(received.unwrap(), [round]);
         server = back;
     }
+}
+
+/// Bytes that a ring has brought come before those that are still in the socket, also for somebody who has begun to
+/// wait in the reactor before there was a ring.
+#[test]
+fn bytes_keep_their_order_between_reactor_and_ring() {
+    let scheduler = Scheduler::builder().workers(1).build().unwrap();
+    let listener = TcpListener::bind(here()).unwrap();
+    let mut client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let server = Arc::new(scheduler::block_on(in_time(listener.accept())).unwrap().0);
+    let read = |buf: &mut [u8]| {
+        let mut stream = &*server;
+        futures_lite::future::block_on(futures_lite::future::poll_once(stream.read(buf)))
+    };
+    // On this thread, which has no ring.
+    assert!(read(&mut [0; 4]).is_none(), "nothing has come");
+    let there = server.clone();
+    let first = scheduler.spawn_future(in_time(async move { there.recv([0; 4]).await })).unwrap();
+    std::thread::sleep(Duration::from_millis(20));
+    let bytes: Vec<u8> = (0..200).collect();
+    client.write_all(&bytes[..100]).unwrap();
+    let (count, start) = first.join().unwrap();
+    let mut all = start[..count.unwrap()].to_vec();
+    client.write_all(&bytes[100..]).unwrap();
+    while all.len() < 200 {
+        let mut buf = [0; 200];
+        if let Some(count) = read(&mut buf) {
+            all.extend_from_slice(&buf[..count.unwrap()]);
+        }
+    }
+    assert_eq!(all, bytes);
 }

@@ -30,12 +30,13 @@ fn with_everything_the_kernel_has() {
 
 #[test]
 fn without_any_one_capability() {
-    let less: [fn(&mut Caps); 8] = [
+    let less: [fn(&mut Caps); 9] = [
         |caps| caps.no_sqarray = false,
         |caps| caps.defer = false,
         |caps| (caps.defer, caps.coop) = (false, false),
         |caps| caps.submit_all = false,
         |caps| caps.no_iowait = false,
+        |caps| caps.cancel_all = false,
         |caps| caps.registered = false,
         |caps| caps.try_wake = false,
         |caps| caps.entries = 2,

@@ -59,3 +59,24 @@ fn among_long_tasks() {
         assert!(worst <= 8, "{worst} tasks");
     }
 }
+
+/// Operations that wait for ever, more than the kernel gets at once, and one behind them that is ready, on a worker
+/// that never sleeps.
+#[test]
+fn behind_those_that_wait_for_ever() {
+    if !has_rings() {
+        return;
+    }
+    let scheduler = wired(1, Tuning { task_ns: Some(10_000), ..tuning() });
+    let (count, over) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
+    let (handle, counted, end) = (scheduler.handle(), count.clone(), over.clone());
+    scheduler.submit(move || run(handle, counted, end)).unwrap();
+    let (idle, ready) = (pipe(), pipe());
+    ready.fill();
+    let polls: Vec<_> = (0..2000).map(|_| idle.poll()).chain([ready.poll()]).collect();
+    let ops: Vec<_> = scheduler.spawn(move || polls.into_iter().map(Op::push).collect()).unwrap().join().unwrap();
+    assert_eq!(Op::join(&ops[2000]), i32::from(libc::POLLIN));
+    over.store(true, Relaxed);
+    idle.fill();
+    assert!(ops.iter().all(|op: &Op| op.join() == i32::from(libc::POLLIN)));
+}

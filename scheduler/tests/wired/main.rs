@@ -3,6 +3,7 @@
 
 mod ends;
 mod fair;
+mod left;
 mod open;
 mod sleeps;
 mod stand_in;

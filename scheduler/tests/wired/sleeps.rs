@@ -1,7 +1,8 @@
 //! A worker with operations in flight sleeps in its ring, and hears of everything there.
 
-use crate::support::{LONG, Op, asleep, eventually, has_rings, pipe, place, post, tuning, wired};
+use crate::support::{LONG, Op, asleep, eventually, has_rings, pipe, place, post, post_to, tuning, wired};
 use scheduler::Scheduler;
+use scheduler::internals::worker::current;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -138,4 +139,32 @@ fn operations_of_other_threads() {
     let posters: Vec<_> = (0..4).map(poster).collect();
     posters.into_iter().for_each(|poster| poster.join().unwrap());
     eventually("spread", || scheduler.metrics().workers.iter().all(|worker| worker.io_operations > 900));
+}
+
+/// A worker that stands still until a task of another one has ended, with something in its inbox whose token is used
+/// up.
+#[test]
+fn whoever_stands_still_serves_its_inbox() {
+    if !has_rings() {
+        return;
+    }
+    let scheduler = wired(2, tuning());
+    let there = scheduler.handle();
+    let (tell, told) = std::sync::mpsc::channel::<Op>();
+    let stands = scheduler.spawn(move || {
+        let waits = there.spawn(move || told.recv().unwrap().join()).unwrap();
+        // Taken by the other worker, so that there is nothing to run here.
+        std::thread::sleep(Duration::from_millis(30));
+        let shared = scheduler::internals::shared(&there);
+        let op = post_to(shared, worker_index());
+        // As an earlier wait may do.
+        shared.workers[worker_index()].parker.try_consume();
+        tell.send(op).unwrap();
+        waits.join_with(scheduler::Help::Own).unwrap()
+    });
+    assert_eq!(stands.unwrap().join().unwrap(), 0);
+}
+
+fn worker_index() -> usize {
+    current().expect("a worker").index
 }

@@ -12,7 +12,7 @@ fn on_own_thread() -> bool {
 }
 
 /// Waits for a task that waits for a task, until a stand-in runs `bottom`.
-fn dive(handle: &Handle, bottom: Arc<dyn Fn() + Send + Sync>) {
+pub(crate) fn dive(handle: &Handle, bottom: Arc<dyn Fn() + Send + Sync>) {
     if !on_own_thread() {
         return bottom();
     }
@@ -100,4 +100,26 @@ fn all_of_them() {
         (0..50).for_each(|_| assert_eq!(post(&scheduler).join(), 0));
         outer.unwrap().join().unwrap();
     }
+}
+
+/// It completes while the stand-in does something else until its end.
+#[test]
+fn what_the_stand_in_was_not_told_of_is_told() {
+    if !has_rings() {
+        return;
+    }
+    let scheduler = small(1);
+    let (handle, pipe) = (scheduler.handle(), Arc::new(pipe()));
+    let poll = pipe.poll();
+    let outer = scheduler.spawn(move || {
+        let op = Op::push(poll);
+        let bottom = move || {
+            pipe.fill();
+            // The thread that serves the ring takes it in meanwhile.
+            std::thread::sleep(std::time::Duration::from_millis(50));
+        };
+        dive(&handle, Arc::new(bottom));
+        op
+    });
+    assert_eq!(outer.unwrap().join().unwrap().join(), i32::from(libc::POLLIN));
 }

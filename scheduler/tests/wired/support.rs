@@ -4,7 +4,7 @@ use io_uring::squeue::Entry;
 use io_uring::{opcode, types};
 use scheduler::internals::driver::{Caps, Completion, Item, Ring};
 use scheduler::internals::shared;
-use scheduler::internals::worker::{Tuning, with_ring};
+use scheduler::internals::worker::{Shared, Tuning, with_ring};
 use scheduler::{Io, IoDriver, Scheduler};
 use std::fs::File;
 use std::io::Write;
@@ -169,12 +169,22 @@ struct Parcel {
 
 /// # Safety
 /// `item` is of a boxed parcel.
-unsafe fn serve(item: NonNull<Item>, ring: Option<&mut Ring>) {
+unsafe fn serve(item: NonNull<Item>, ring: Option<&mut Ring>) -> Option<NonNull<Item>> {
     // SAFETY: the caller's promise.
     let parcel = unsafe { Box::from_raw(item.cast::<Parcel>().as_ptr()) };
     let tag = parcel.op.tag();
     // SAFETY: it points at nothing.
     ring.into_iter().for_each(|ring| unsafe { ring.push(opcode::Nop::new().build(), tag) });
+    None
+}
+
+/// Posts an operation that ends at once to a certain worker.
+pub(crate) fn post_to(shared: &Shared, index: usize) -> Op {
+    let op = Op::default();
+    let parcel = Box::new(Parcel { item: Item::new(serve), op: op.clone() });
+    // SAFETY: boxed until it is served.
+    unsafe { shared.post_to(index, NonNull::from(Box::leak(parcel)).cast()) }.expect("open");
+    op
 }
 
 /// Posts an operation that ends at once.

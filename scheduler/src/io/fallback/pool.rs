@@ -1,24 +1,26 @@
 //! Threads for operations that block. As many as there is work, up to a bound; each ends when it was idle for a while.
 
 use crate::config::{BLOCKING_LOOK_MS, BLOCKING_LOOKS, BLOCKING_MAX, BLOCKING_MIN};
-use crate::io::node::{Request, Right};
+use crate::io::node::Right;
 use crate::submit::purge;
+use crate::sync::Relaxed;
+use crate::sync::real::AtomicU32;
 use std::collections::VecDeque;
-use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
 struct Pool {
-    /// The process that the threads are in.
-    process: u32,
-    /// Most threads.
-    limit: usize,
+    /// The process that the threads are in; 0: there have been none.
+    process: AtomicU32,
     inside: Mutex<Inside>,
     work: Condvar,
 }
 
 struct Inside {
-    queue: VecDeque<Work>,
+    queue: VecDeque<Right>,
+    /// Most threads; 0: nobody has counted.
+    limit: usize,
     threads: usize,
     /// Threads that sleep, or have been woken and not yet taken anything.
     idle: usize,
@@ -26,65 +28,55 @@ struct Inside {
     taken: u64,
 }
 
-/// What a thread does.
-enum Work {
-    /// An operation.
-    Run(Right),
-    /// What is left of one that has ended.
-    End(Request),
-}
+/// Made before the program begins: what the first thread to use it would make, a fork in that moment would leave half
+/// made in the child, for ever.
+static POOL: Pool = Pool {
+    process: AtomicU32::new(0),
+    inside: Mutex::new(Inside { queue: VecDeque::new(), limit: 0, threads: 0, idle: 0, taken: 0 }),
+    work: Condvar::new(),
+};
 
-fn pool() -> &'static Pool {
-    static POOL: OnceLock<Pool> = OnceLock::new();
-    POOL.get_or_init(|| Pool {
-        process: std::process::id(),
-        limit: (4 * thread::available_parallelism().map_or(1, usize::from)).clamp(BLOCKING_MIN, BLOCKING_MAX),
-        inside: Mutex::new(Inside { queue: VecDeque::new(), threads: 0, idle: 0, taken: 0 }),
-        work: Condvar::new(),
-    })
-}
-
-/// Queues an operation.
+/// Queues an operation; completes it on the spot where there is no thread, so nothing may be locked or borrowed that
+/// foreign code may want.
 pub(in crate::io) fn send(right: Right) {
     // Before the lock, which may be held for ever in a child.
-    if pool().process != std::process::id() {
+    if !POOL.is_here() {
         return right.complete(-libc::ECHILD);
     }
-    enqueue(Work::Run(right));
-}
-
-/// Gives a request up, which may be the end of its operation, on one of the threads.
-pub(in crate::io) fn send_end(request: Request) {
-    if pool().process == std::process::id() {
-        enqueue(Work::End(request));
+    let mut inside = POOL.lock();
+    if inside.limit == 0 {
+        inside.limit = (4 * thread::available_parallelism().map_or(1, usize::from)).clamp(BLOCKING_MIN, BLOCKING_MAX);
     }
-}
-
-fn enqueue(work: Work) {
-    let pool = pool();
-    let mut inside = pool.lock();
-    inside.queue.push_back(work);
+    inside.queue.push_back(right);
     // Each idle thread will take one.
     if inside.queue.len() <= inside.idle {
         drop(inside);
-        pool.work.notify_one();
-    } else if inside.threads < pool.limit {
+        POOL.work.notify_one();
+    } else if inside.threads < inside.limit {
         inside.threads += 1;
         let number = inside.threads;
         drop(inside);
-        if let Err(refused) = thread::Builder::new().name(format!("io-blocking-{number}")).spawn(|| pool.serve()) {
-            pool.go_on_without(&refused);
+        if let Err(refused) = thread::Builder::new().name(format!("io-blocking-{number}")).spawn(|| POOL.serve()) {
+            POOL.go_on_without(&refused);
         }
     }
 }
 
 /// Threads now, and operations taken so far.
 pub(in crate::io) fn counts() -> (usize, u64) {
-    let inside = pool().lock();
+    let inside = POOL.lock();
     (inside.threads, inside.taken)
 }
 
 impl Pool {
+    /// The threads are in this process, or will be.
+    fn is_here(&self) -> bool {
+        let here = std::process::id();
+        // Relaxed, both: one value, which the child of a fork has inherited.
+        let first = self.process.compare_exchange(0, here, Relaxed, Relaxed);
+        first.is_ok() || first == Err(here)
+    }
+
     fn lock(&self) -> MutexGuard<'_, Inside> {
         self.inside.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -96,12 +88,7 @@ impl Pool {
         let left = if inside.threads == 0 { std::mem::take(&mut inside.queue) } else { VecDeque::new() };
         drop(inside);
         let errno = refused.raw_os_error().unwrap_or(libc::EAGAIN);
-        for work in left {
-            match work {
-                Work::Run(right) => right.complete(-errno),
-                Work::End(request) => drop(request),
-            }
-        }
+        left.into_iter().for_each(|right| right.complete(-errno));
     }
 
     /// One thread.
@@ -109,14 +96,11 @@ impl Pool {
         let mut looks = 0;
         let mut inside = self.lock();
         loop {
-            if let Some(work) = inside.queue.pop_front() {
+            if let Some(right) = inside.queue.pop_front() {
                 inside.taken += 1;
                 looks = 0;
                 drop(inside);
-                match work {
-                    Work::Run(right) => right.run(),
-                    Work::End(request) => drop(request),
-                }
+                right.run();
                 inside = self.lock();
                 continue;
             }

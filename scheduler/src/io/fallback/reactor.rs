@@ -2,16 +2,20 @@
 //!
 //! A socket is registered when somebody has to wait for it the first time. What it says is a tick of its direction's
 //! [`Edge`]; who waits reads the ticks *before* the system call that says `EAGAIN`, so nothing in between is missed.
+#![expect(unsafe_code, reason = "one for the whole process, without a lock")]
 
 use super::forked;
 use crate::config::EVENTS;
 use crate::io::edge::Edge;
 use crate::submit::purge;
+use crate::sync::real::AtomicPtr;
+use crate::sync::{Acquire, Release};
 use crate::sys::epoll::{Epoll, Event};
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::BorrowedFd;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::ptr::{NonNull, null_mut};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 /// What a socket is waited for.
@@ -42,29 +46,47 @@ pub(in crate::io) struct Registered {
     edges: [Edge; 2],
 }
 
+/// The one. Not behind a lock, which a fork in the moment of the first use would leave locked in the child.
+static REACTOR: AtomicPtr<Reactor> = AtomicPtr::new(null_mut());
+
 fn reactor() -> io::Result<&'static Reactor> {
-    static REACTOR: OnceLock<Reactor> = OnceLock::new();
-    static STARTING: Mutex<()> = Mutex::new(());
-    let check = |reactor: &'static Reactor| {
-        if reactor.process == std::process::id() { Ok(reactor) } else { Err(forked()) }
-    };
-    if let Some(reactor) = REACTOR.get() {
-        return check(reactor);
-    }
-    let _one = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(reactor) = REACTOR.get() {
-        return check(reactor);
-    }
-    let made = Reactor { process: std::process::id(), epoll: Epoll::new()?, sockets: Mutex::default() };
-    let (begin, begun) = std::sync::mpsc::channel::<()>();
+    // Acquire: pairs with the Release below.
+    let there = NonNull::new(REACTOR.load(Acquire)).map_or_else(begin, Ok)?;
+    // SAFETY: never freed.
+    let reactor: &'static Reactor = unsafe { there.as_ref() };
+    if reactor.process == std::process::id() { Ok(reactor) } else { Err(forked()) }
+}
+
+/// Makes one with its thread, unless somebody else is faster.
+#[cold]
+fn begin() -> io::Result<NonNull<Reactor>> {
+    let made = Box::new(Reactor { process: std::process::id(), epoll: Epoll::new()?, sockets: Mutex::default() });
+    let (begin, begun) = std::sync::mpsc::channel::<&'static Reactor>();
     thread::Builder::new().name("io-reactor".into()).spawn(move || {
-        if begun.recv().is_ok() {
-            REACTOR.get().expect("set before it is begun").run();
+        // Otherwise another one has begun.
+        if let Ok(reactor) = begun.recv() {
+            reactor.run();
         }
     })?;
-    let reactor = REACTOR.get_or_init(|| made);
-    let _ = begin.send(());
-    Ok(reactor)
+    let made = Box::into_raw(made);
+    // Release: the reactor is whole; Acquire on failure: so is the other one.
+    match REACTOR.compare_exchange(null_mut(), made, Release, Acquire) {
+        Ok(_) => {
+            // SAFETY: never freed from now on.
+            let _ = begin.send(unsafe { &*made });
+            Ok(NonNull::new(made).expect("made just now"))
+        }
+        Err(other) => {
+            // SAFETY: nobody has seen it.
+            drop(unsafe { Box::from_raw(made) });
+            Ok(NonNull::new(other).expect("another one"))
+        }
+    }
+}
+
+/// The reactor's thread is in this process.
+pub(in crate::io) fn here() -> io::Result<()> {
+    reactor().map(|_| ())
 }
 
 /// Sockets that are registered now.
